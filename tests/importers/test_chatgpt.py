@@ -114,11 +114,12 @@ def test_what_chatgpt_hides_is_left_out_and_replies_pass_it(one):
         node(
             "r", "t", "assistant", content={"content_type": "reasoning_recap", "content": "Thought for 2 s"}
         ),
-        node("h", "r", "assistant", "secret", metadata=hidden),
+        node("n", "r", "assistant", "I should look", channel="analysis"),
+        node("h", "n", "assistant", "secret", metadata=hidden),
         node("a", "h", "assistant", "At three."),
     )
     assert [(m.external_id, m.reply_to) for m in result.messages] == [("q", None), ("a", "q")]
-    assert result.reasons == ["hidden in the conversation"] * 3 + ["reasoning of the model"] * 2 + [
+    assert result.reasons == ["hidden in the conversation"] * 3 + ["reasoning of the model"] * 3 + [
         "hidden in the conversation"
     ]
 
@@ -280,7 +281,19 @@ def test_a_zip_with_numbered_parts_and_an_upload_that_imitates_one(read, tmp_pat
         ("c1", "user-7"),
         ("c2", "user-7"),
     ]
-    assert result.reasons == ["export among attachments"]
+    assert result.skipped == []
+
+
+def test_two_archives_in_one_folder_keep_their_persons(read, write):
+    files = {}
+    for name in ("ana", "ben"):
+        files[f"{name}/conversations.json"] = [conversation(node("a", "root"), conversation_id=f"of {name}")]
+        files[f"{name}/user.json"] = {"id": name}
+    result = read(IMPORTER, write(files))
+    assert [(m.room.external_id, m.author.account_id) for m in result.messages] == [
+        ("of ana", "ana"),
+        ("of ben", "ben"),
+    ]
 
 
 def test_a_longer_export_has_the_same_ids(one):

@@ -131,6 +131,18 @@ def test_other_forms_of_a_format_are_known_by_its_reader_only(write, name, conte
         assert [reader.name for reader in READERS if reader.recognises(source)] == [name]
 
 
+def test_an_upload_in_the_archive_of_an_assistant_is_no_second_format(write):
+    upload = {"file-1-tuning.jsonl": EXPORTS["openai"]["a.jsonl"], "user-1/file_2-a.json": [HUMAN]}
+    with open_export(write(EXPORTS["chatgpt"] | upload)) as source:
+        assert choose_importer(source, READERS).name == "chatgpt"
+
+
+def test_other_files_beside_an_archive_of_an_assistant_are_a_second_format(write):
+    both = EXPORTS["chatgpt"] | {"logs/a.jsonl": EXPORTS["agent-log"]["a.jsonl"]}
+    with open_export(write(both)) as source, pytest.raises(UnknownFormat, match="several formats"):
+        choose_importer(source, READERS)
+
+
 LONG = "x" * 300_000
 LONG_RECORDS = {
     "chatgpt": [

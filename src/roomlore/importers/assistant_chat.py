@@ -63,6 +63,8 @@ _RESULT_BLOCKS = frozenset({
     "tool_result", "tool_return", "web_search_tool_result", "mcp_tool_result", "function_call_output",
     "custom_tool_call_output",
 })  # fmt: skip
+#: Words in the types of blocks that hold a file.
+_FILE_WORDS = ("image", "audio", "file", "document", "video")
 #: Larger Unix times are in milliseconds (in seconds, they would be after the year 5138).
 _MILLISECONDS_FROM = 10**11
 #: The maximum length of the arguments of a call. The original record keeps everything.
@@ -202,20 +204,22 @@ def plain_text(value: Any) -> str:
     fields = as_object(value) or {}
     if first_text(fields, "type") in _REASONING_BLOCKS:
         return ""
-    return first_text(fields, "text", "content", "output") or first_text(fields, "title", "url")
+    found = (plain_text(fields[key]) for key in ("text", "content", "output") if key in fields)
+    return next(filter(None, found), "") or first_text(fields, "title", "url")
 
 
 def _file(fields: Fields, kind: str) -> dict[str, Any]:
-    """Return a picture, a file or an unknown block as an attachment, without its bytes."""
+    """Return a picture or a file as an attachment, without its bytes; empty for a block that is neither."""
     inner = object_field(fields, "source") or object_field(fields, kind)
     where = first_text(fields, "url", "image_url", "file_url") or first_text(inner, "url")
-    return non_empty(
-        type=kind,
+    facts = non_empty(
         name=first_text(fields, "file_name", "filename", "name", "title")
         or first_text(inner, "filename", "file_name"),
         url="" if where.startswith("data:") else where,
         id=first_text(fields, "file_id", "file_uuid") or first_text(inner, "file_id"),
     )
+    is_file = bool(facts) or any(word in kind for word in _FILE_WORDS)
+    return {"type": kind or "file"} | facts if is_file else {}
 
 
 def role_of(name: str) -> Role:

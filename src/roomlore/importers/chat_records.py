@@ -26,6 +26,8 @@ SNIFFED_LINES = 50
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".af", ".txt", ".log")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CONVERSATIONS = lazy_pattern(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
+#: Files that a person uploaded to ChatGPT.
+_UPLOAD = lazy_pattern(r"(?:.*/)?file[-_][^/]*")
 
 Looks = Callable[[Fields], bool]
 
@@ -116,7 +118,8 @@ def _note(step: JsonStep, members: dict[str, Any]) -> None:
 
 def has_records(source: ExportFiles, looks: Looks, opened: Sequence[str] = ()) -> bool:
     """Return whether a record at the beginning of one of the first files looks like the format."""
-    return any(_fits(source, file, looks, opened) for file in _candidates(source)[:SNIFFED_FILES])
+    files = _without_uploads(_candidates(source))
+    return any(_fits(source, file, looks, opened) for file in files[:SNIFFED_FILES])
 
 
 def _fits(source: ExportFiles, file: str, looks: Looks, opened: Sequence[str]) -> bool:
@@ -135,28 +138,24 @@ def record_files(source: ExportFiles, looks: Looks, opened: Sequence[str] = ()) 
     """Return the files of a format, at any depth. A single file is always returned."""
     if len(source.files) == 1:
         return list(source.files)
-    return [file for file in _candidates(source) if _fits(source, file, looks, opened)]
+    files = _without_uploads(_candidates(source))
+    return [file for file in files if _fits(source, file, looks, opened)]
 
 
-def conversation_files(
-    source: ExportFiles, looks: Looks, opened: Sequence[str] = ()
-) -> tuple[list[str], list[SkippedRecord]]:
-    """Return the files of conversations in the archive of an assistant, and a record for each imitation.
+def _without_uploads(files: list[str]) -> list[str]:
+    """Return the files without uploads in the archive of an assistant. An upload may be an export of its own."""
+    if not any(_CONVERSATIONS.fullmatch(file) for file in files):
+        return files
+    return [file for file in files if not _UPLOAD.fullmatch(file)]
 
-    The archive also holds uploads, and an upload may imitate a file of conversations. So if a file is named
-    `conversations.json` or is a numbered part of it, only such files of the same folder are read.
+
+def conversation_files(source: ExportFiles, looks: Looks, opened: Sequence[str] = ()) -> list[str]:
+    """Return the files of conversations in the archives of assistants.
+
+    If there are files named `conversations.json` or numbered parts of it, only these are returned.
     """
     fitting = record_files(source, looks, opened)
-    named = [file for file in fitting if _CONVERSATIONS.fullmatch(file)]
-    if len(source.files) == 1 or not named:
-        return fitting, []
-    folder = named[0].rpartition("/")[0]
-    files = [file for file in named if file.rpartition("/")[0] == folder]
-    return files, [
-        SkippedRecord(where=file, reason="export among attachments", detail="import it by itself")
-        for file in fitting
-        if file not in files
-    ]
+    return [file for file in fitting if _CONVERSATIONS.fullmatch(file)] or fitting
 
 
 def companion(source: ExportFiles, beside: str, name: str) -> Iterator[Fields]:

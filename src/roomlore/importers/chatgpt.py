@@ -68,9 +68,7 @@ def _looks(record: Fields) -> bool:
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the export states everything
-    files, skipped = conversation_files(source, _looks, _OPENED)
-    yield from skipped
-    for file in files:
+    for file in conversation_files(source, _looks, _OPENED):
         account = _account(source, file)
         for where, value in records(source, file):
             if isinstance(value, SkippedRecord):
@@ -201,7 +199,8 @@ def _message(node: Fields, conversation: _Conversation, key: str, where: str) ->
 def _require_visible(fields: Fields, metadata: Fields, content: Fields) -> None:
     """Raise MalformedRecord if ChatGPT does not show the message."""
     kind = first_text(content, "content_type")
-    if kind in _REASONING:
+    is_spoken = first_text(fields, "recipient") in {"", "all"}
+    if kind in _REASONING or (is_spoken and first_text(fields, "channel") == "analysis"):
         raise MalformedRecord("reasoning of the model")
     if metadata.get("is_visually_hidden_from_conversation") is True or kind in _CONTEXT:
         raise MalformedRecord("hidden in the conversation")

@@ -58,9 +58,7 @@ def _looks(record: Fields) -> bool:
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the export states everything
-    files, skipped = conversation_files(source, _looks, _OPENED)
-    yield from skipped
-    for file in files:
+    for file in conversation_files(source, _looks, _OPENED):
         names = _names(source, file)
         for where, value in records(source, file):
             if isinstance(value, SkippedRecord):
