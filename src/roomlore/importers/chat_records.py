@@ -1,6 +1,8 @@
 """Reads the records of a chat export: the items of a JSON list, one JSON object, or one JSON object per line."""
 
 import io
+import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -10,6 +12,7 @@ from roomlore.domain.ports import ExportFiles
 from roomlore.importers.fields import Fields, as_object
 from roomlore.importers.json_stream import (
     ITEM,
+    MAX_DEPTH,
     SNIFFED_FILES,
     JsonPath,
     JsonStep,
@@ -24,6 +27,8 @@ PEEK_BYTES = 2**18
 #: The lines read to recognise a file. Logs may begin with lines that are no messages.
 SNIFFED_LINES = 50
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".af", ".txt", ".log")
+#: In digits. Longer integers may need more than 64 bits.
+_LONGEST_INTEGER = 18
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CONVERSATIONS = lazy_pattern(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
 #: Files that a person uploaded to ChatGPT.
@@ -55,9 +60,39 @@ def _line_record(line: TextLine | SkippedRecord, file: str) -> Iterator[tuple[st
         yield line.where, line
     elif line.text.strip():
         where = f"{file} line {line.number}"
+        value = _fast_value(line.text)
+        if value is not None:
+            yield where, value
+            return
         steps = list(walk(io.BytesIO(line.text.encode("utf-8", "replace")), {}))
         fault = next((step for step in steps if step.kind == "fault"), None)
         yield where, skipped_fault(fault, where) if fault else steps[0].value
+
+
+def _fast_value(text: str) -> Any:
+    """Return the value of an ordinary line; None if the line needs a closer look.
+
+    The parser of streams repairs damage and limits numbers and depth, but it takes five times as long.
+    """
+    if "\\ud" in text or "\\uD" in text or text.count("{") + text.count("[") > MAX_DEPTH:
+        return None
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_short_integer)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _refuse(digits)
+
+
+def _short_integer(digits: str) -> int:
+    return int(digits) if len(digits) < _LONGEST_INTEGER else _refuse(digits)
 
 
 def _has_lines(source: ExportFiles, file: str) -> bool:
