@@ -151,6 +151,25 @@ def test_what_the_program_wrote_is_nobodys_word(log, text):
     assert (beside.kind, beside.author.account_id, beside.body) == ("message", "user", "Go on")
 
 
+def test_words_of_the_person_after_those_of_the_program_are_kept(log):
+    text = "<system-reminder>be brief</system-reminder>\n<command-name>/x</command-name>\n Fix it"
+    message = log(line("1", content=text)).only
+    assert (message.kind, message.author.account_id, message.body) == ("message", "user", "Fix it")
+
+
+def test_a_log_may_be_one_object(read, write):
+    lines = [line(None), line(None, content="Done.", role="assistant"), {"type": "progress"}]
+    for one in lines:
+        one.pop("uuid", None)
+        one.pop("sessionId", None)
+    result = read(IMPORTER, write({"web.json": {"loglines": lines}}))
+    assert [(m.room.external_id, m.author.account_id) for m in result.messages] == [
+        ("web", "user"),
+        ("web", "assistant"),
+    ]
+    assert [record.where for record in result.skipped] == ["web.json line 1 line 3"]
+
+
 def test_a_person_may_write_about_tags(log):
     message = log(line("1", content="What is <system-reminder>?")).only
     assert (message.kind, message.author.account_id) == ("message", "user")

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from roomlore.importers import langchain, letta, zep
+from roomlore.importers.export import open_export
 
 AT = "2025-03-01T10:00:00Z"
 
@@ -112,6 +113,31 @@ def test_a_letta_agent_speaks_by_a_tool_and_thinks_beside_it(agent):
 def test_newer_letta_agents_write_plainly(agent):
     result = agent(letta_message("user", '{"not": "wrapped"}'), letta_message("assistant", "Hello!"))
     assert [message.body for message in result.messages] == ['{"not": "wrapped"}', "Hello!"]
+
+
+def test_what_a_program_tells_a_letta_agent_is_nobodys_word(agent):
+    reminder = "<system-reminder>You are connected</system-reminder>"
+    result = agent(letta_message("user", reminder), letta_message("user", f"{reminder}\nhi"))
+    assert [(m.kind, m.author.account_id, m.body) for m in result.messages] == [
+        ("system", "", reminder),
+        ("message", "user", "hi"),
+    ]
+
+
+def test_nobody_but_the_program_talks_to_a_letta_agent_in_the_background(read, write):
+    file = {
+        "agents": [{"agent_type": "sleeptime_agent", "messages": [letta_message("user", "What was said")]}]
+    }
+    message = read(letta.IMPORTER, write({"pip.af": file})).only
+    assert (message.kind, message.author.account_id) == ("system", "")
+
+
+def test_a_letta_file_may_be_a_text_in_a_text(read, write):
+    file = {"agents": [{"name": "pip", "messages": [letta_message("user", "ho \u00e9 \\")]}]}
+    path = write({"pip.af": json.dumps(json.dumps(file))})
+    with open_export(path) as source:
+        assert letta.IMPORTER.recognises(source)
+    assert read(letta.IMPORTER, path).only.body == "ho \u00e9 \\"
 
 
 def test_older_letta_files_hold_one_agent(read, write):

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
@@ -77,6 +79,7 @@ OTHER_FORMS = [
         "agent-log",
         '{"type": "session_meta", "payload": {"id": "1"}}\n{"type": "response_item", "payload": {}}\n',
     ),
+    ("agent-log", {"loglines": [{"type": "user", "message": {"role": "user", "content": "hi"}}]}),
     ("openai", [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}]),
     ("openai", [{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}]),
     (
@@ -91,6 +94,10 @@ OTHER_FORMS = [
     (
         "letta",
         {"agent_type": "memgpt_agent", "core_memory": [], "messages": [{"role": "user", "text": "hi"}]},
+    ),
+    (
+        "letta",
+        json.dumps(json.dumps({"agents": [{"messages": [{"role": "user", "content": "\\" * 300_000}]}]})),
     ),
     ("letta", [{"id": "1", "message_type": "user_message", "date": "2024-01-01T12:00:00Z", "content": "hi"}]),
     ("langchain", [{"type": "human", "data": {"content": "hi"}}]),

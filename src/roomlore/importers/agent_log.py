@@ -23,7 +23,6 @@ from roomlore.domain.incoming import (
     SkippedRecord,
     TimestampPrecision,
 )
-from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.assistant_chat import (
     Content,
@@ -37,9 +36,10 @@ from roomlore.importers.assistant_chat import (
     role_of,
     stated_time,
     tool,
+    without_program_text,
     without_results,
 )
-from roomlore.importers.chat_records import has_records, record_files, records
+from roomlore.importers.chat_records import SNIFFED_LINES, has_records, record_files, records
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
@@ -50,39 +50,41 @@ from roomlore.importers.fields import (
     first_text,
     non_empty,
     object_field,
+    object_list,
     platform_metadata,
 )
 
 _PLATFORM = "agent-log"
 _SPOKEN = frozenset({"user", "assistant"})
 _ROLLOUT = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
-#: Tags around texts that the program, not the person, put into the conversation.
-_PROGRAM_TEXT = lazy_pattern(
-    r"\s*(?:<(?:system-reminder|local-command-\w{1,20}|command-\w{1,20}|bash-std\w{1,6}|task-notification"
-    r"|environment_context|user_instructions|turn_aborted|permissions instructions|INSTRUCTIONS|skill)>"
-    r"|# AGENTS\.md instructions for )"
-)
+#: The list of lines in a log that is one object.
+_LIST = "loglines"
 _NOT_MESSAGE = "not a message"
 _REASONING = "reasoning of the model"
 
 
 def _looks(record: Fields) -> bool:
+    listed = object_list(record, _LIST)[:SNIFFED_LINES]
+    return _is_line(record) or any(_is_line(line, is_listed=True) for line in listed)
+
+
+def _is_line(record: Fields, *, is_listed: bool = False) -> bool:
     kind = first_text(record, "type")
     if kind in _ROLLOUT:
         return isinstance(record.get("payload"), dict)
     return (
         kind in _SPOKEN
         and isinstance(record.get("message"), dict)
-        and bool({"sessionId", "parentUuid", "uuid"} & record.keys())
+        and (is_listed or bool({"sessionId", "parentUuid", "uuid"} & record.keys()))
     )
 
 
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the log states everything
     sessions: dict[str, _Session] = {}
-    for file in record_files(source, _looks):
+    for file in record_files(source, _looks, (_LIST,)):
         log = _Log(file=file, sessions=sessions)
-        for number, (where, value) in enumerate(records(source, file), start=1):
+        for number, (where, value) in enumerate(_lines(source, file), start=1):
             if isinstance(value, SkippedRecord):
                 yield value
                 continue
@@ -91,6 +93,16 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
                 yield from log.read(as_record(value), line)
             except MalformedRecord as error:
                 yield SkippedRecord(where=where, reason=error.reason, detail=error.detail)
+
+
+def _lines(source: ExportFiles, file: str) -> Iterator[tuple[str, Any]]:
+    """Yield the lines of a log. The log may also be one object with a list of them."""
+    for where, value in records(source, file):
+        listed = (as_object(value) or {}).get(_LIST)
+        if isinstance(listed, list):
+            yield from ((f"{where} line {n}", line) for n, line in enumerate(as_list(listed), start=1))
+        else:
+            yield where, value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +278,7 @@ def _without_results(fields: Fields, message: Fields) -> Fields:
 
 
 def _messages(said: _Utterance) -> Iterator[IncomingMessage]:
-    content = _without_program_text(said)
+    content = _own_content(said)
     message = IncomingMessage(
         platform=_PLATFORM,
         room=said.session.room,
@@ -323,23 +335,27 @@ def _author(said: _Utterance) -> IncomingAuthor:
     return assistant(said.subagent, said.subagent)
 
 
-def _without_program_text(said: _Utterance) -> Content:
-    """Return the content without the blocks that the program wrote under the role of the person."""
+def _own_content(said: _Utterance) -> Content:
+    """Return the content without what a program wrote under the role of the person."""
     if said.role != "person":
         return said.content
     raw = said.raw
     given = object_field(raw, "message").get("content", object_field(raw, "payload").get("content"))
     blocks = [given] if isinstance(given, str) else as_list(given)
-    kept = [block for block in blocks if not _is_program_text(block)]
-    if len(kept) == len(blocks):
+    kept = [own for block in blocks if (own := _own_block(block))]
+    if kept == blocks:
         return said.content
     own = read_content(kept)
     return replace(said.content, text=own.text, attachments=own.attachments)
 
 
-def _is_program_text(block: Any) -> bool:
+def _own_block(block: Any) -> Any:
+    """Return a block, or what of it are the words of the person."""
     text = block if isinstance(block, str) else first_text(as_object(block) or {}, "text")
-    return _PROGRAM_TEXT.match(text) is not None
+    own = without_program_text(text)
+    return block if own == text else own
 
 
-IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, looks=_looks), read=_read)
+IMPORTER = Importer(
+    name=_PLATFORM, recognises=partial(has_records, looks=_looks, opened=(_LIST,)), read=_read
+)

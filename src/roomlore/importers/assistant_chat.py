@@ -19,6 +19,7 @@ from roomlore.domain.incoming import (
     IncomingRoom,
     TimestampPrecision,
 )
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.importers.fields import (
     MAX_ID,
     Fields,
@@ -65,6 +66,12 @@ _RESULT_BLOCKS = frozenset({
 })  # fmt: skip
 #: Words in the types of blocks that hold a file.
 _FILE_WORDS = ("image", "audio", "file", "document", "video")
+#: Tags around texts that a program put before the words of the person.
+_PROGRAM_TAG = lazy_pattern(
+    r"\s*<(system-reminder|local-command-[a-z]{1,20}|command-[a-z]{1,20}|bash-std[a-z]{1,6}|task-notification"
+    r"|environment_context|user_instructions|turn_aborted|permissions instructions|skill)>"
+)
+_PROGRAM_HEADING = "# AGENTS.md instructions for "
 #: Larger Unix times are in milliseconds (in seconds, they would be after the year 5138).
 _MILLISECONDS_FROM = 10**11
 #: The maximum length of the arguments of a call. The original record keeps everything.
@@ -220,6 +227,19 @@ def _file(fields: Fields, kind: str) -> dict[str, Any]:
     )
     is_file = bool(facts) or any(word in kind for word in _FILE_WORDS)
     return {"type": kind or "file"} | facts if is_file else {}
+
+
+def without_program_text(text: str) -> str:
+    """Return the words of the person, without what a program put before them; empty if there are none."""
+    if text.lstrip().startswith(_PROGRAM_HEADING):
+        return ""
+    place = 0
+    while (tag := _PROGRAM_TAG.match(text, place)) is not None:
+        end = text.find(f"</{tag[1]}>", tag.end())
+        if end < 0:
+            return ""
+        place = end + len(f"</{tag[1]}>")
+    return text[place:].lstrip() if place else text
 
 
 def role_of(name: str) -> Role:

@@ -49,10 +49,20 @@ def records(source: ExportFiles, file: str) -> Iterator[tuple[str, Any]]:
             yield from _line_record(line, file)
         return
     for step in walk_file(source, file, {(): "list"}):
-        if step.kind == "fault":
-            yield file, skipped_fault(step, file)
-        elif step.kind == "value":
-            yield f"{file} record {step.number}" if step.number else file, step.value
+        if step.kind == "value" and isinstance(step.value, str) and not step.number:
+            # Some servers write the document as a text in a text.
+            stream = io.BytesIO(step.value.encode("utf-8", "replace"))
+            for inner in walk(stream, {(): "list"}):
+                yield from _document_record(inner, file)
+        else:
+            yield from _document_record(step, file)
+
+
+def _document_record(step: JsonStep, file: str) -> Iterator[tuple[str, Any]]:
+    if step.kind == "fault":
+        yield file, skipped_fault(step, file)
+    elif step.kind == "value":
+        yield f"{file} record {step.number}" if step.number else file, step.value
 
 
 def _line_record(line: TextLine | SkippedRecord, file: str) -> Iterator[tuple[str, Any]]:
@@ -116,6 +126,8 @@ def peek_records(source: ExportFiles, file: str, opened: Sequence[str] = ()) -> 
             head = stream.read(PEEK_BYTES).removeprefix(_BYTE_ORDER_MARK).lstrip()
     except OSError:
         return []
+    if head[:1] == b'"':
+        head = _unquoted(head)
     if head[:1] not in (b"{", b"["):
         return []
     lines = [line for line in head.split(b"\n")[: SNIFFED_LINES + 1] if line.strip()]
@@ -124,6 +136,22 @@ def peek_records(source: ExportFiles, file: str, opened: Sequence[str] = ()) -> 
     else:
         found = [_first_record(head, opened)]
     return [fields for fields in found if fields]
+
+
+def _unquoted(head: bytes) -> bytes:
+    """Return the beginning of a document that is written as a text in a text."""
+    for step in walk(io.BytesIO(head), {}):
+        if step.kind == "value" and isinstance(step.value, str):
+            return step.value.encode("utf-8", "replace")
+    text = head.decode("utf-8", "replace")
+    # The end may be in the middle of an escape, which has at most six characters.
+    for cut in range(7):
+        try:
+            found = json.loads(f'{text[: len(text) - cut]}"', strict=False)
+        except ValueError:
+            continue
+        return found.encode("utf-8", "replace") if isinstance(found, str) else b""
+    return b""
 
 
 def _first_record(data: bytes, opened: Sequence[str]) -> Fields:

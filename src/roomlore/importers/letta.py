@@ -13,7 +13,13 @@ from typing import Any
 
 from roomlore.domain.incoming import ParsedItem, SkippedRecord
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
-from roomlore.importers.assistant_chat import Content, Role, plain_text, read_content, role_of
+from roomlore.importers.assistant_chat import (
+    Content,
+    Role,
+    plain_text,
+    read_content,
+    role_of,
+)
 from roomlore.importers.chat_records import has_records, record_files, records
 from roomlore.importers.chat_turns import Chat, Turn, chat_messages
 from roomlore.importers.fields import (
@@ -30,6 +36,10 @@ from roomlore.importers.fields import (
 _PLATFORM = "letta"
 _OPENED = ("agents.[].messages",)
 _SPEAK = "send_message"
+#: In the type of an agent that works in the background. Only the program talks to it.
+_BACKGROUND = "sleeptime"
+#: What a tool returns if it returns nothing.
+_NOTHING = "None"
 #: The types of messages of the server.
 _TYPES: dict[str, Role] = {
     "user_message": "person",
@@ -78,19 +88,21 @@ def _agents(fields: Fields, stem: str, where: str) -> Iterator[ParsedItem]:
     agents = object_list(fields, "agents") if "agents" in fields else [fields]
     for number, agent in enumerate(agents, start=1):
         name = first_text(agent, "name")
+        has_person = _BACKGROUND not in first_text(agent, "agent_type")
         # In an agent file, ids are only numbered. So the name tells agents apart.
         room = f"{stem}/{name}" if name else f"{stem}/{number}"
         chat = Chat(platform=_PLATFORM, external_id=room, name=name)
         turns = [
-            _turn_or_skip(item, name, f"{where} agent {number} message {n}")
+            _turn_or_skip(item, name, f"{where} agent {number} message {n}", has_person=has_person)
             for n, item in enumerate(as_list(agent.get("messages")), start=1)
         ]
         yield from chat_messages(chat, turns)
 
 
-def _turn_or_skip(value: Any, agent: str, where: str) -> Turn | SkippedRecord:
+def _turn_or_skip(value: Any, agent: str, where: str, *, has_person: bool) -> Turn | SkippedRecord:
     try:
-        return _turn(as_record(value), agent, where)
+        turn = _turn(as_record(value), agent, where)
+        return turn if has_person or turn.role != "person" else replace(turn, role="system", name="")
     except MalformedRecord as error:
         return SkippedRecord(where=where, reason=error.reason, detail=error.detail)
 
@@ -137,7 +149,8 @@ def _unwrapped(content: Content) -> tuple[Role, Content]:
     told = _json_object(content.text)
     kind = first_text(told, "type")
     if not kind or ("message" not in told and "time" not in told):
-        return "person", content
+        own = without_program_text(content.text)
+        return ("person", replace(content, text=own)) if own else ("system", content)
     text = first_text(told, "message", "reason") or kind
     return ("person" if kind == "user_message" else "system"), replace(content, text=text)
 
@@ -149,7 +162,8 @@ def _returned(content: Content, name: str) -> Content:
         return content
     if name == _SPEAK:
         return replace(content, text="")
-    return replace(content, text=plain_text(told.get("message")))
+    text = plain_text(told.get("message"))
+    return replace(content, text="" if text == _NOTHING else text)
 
 
 def _json_object(text: str) -> Fields:
