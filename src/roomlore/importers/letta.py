@@ -19,6 +19,7 @@ from roomlore.importers.assistant_chat import (
     plain_text,
     read_content,
     role_of,
+    without_program_text,
 )
 from roomlore.importers.chat_records import has_records, record_files, records
 from roomlore.importers.chat_turns import Chat, Turn, chat_messages
@@ -150,6 +151,8 @@ def _unwrapped(content: Content) -> tuple[Role, Content]:
     kind = first_text(told, "type")
     if not kind or ("message" not in told and "time" not in told):
         own = without_program_text(content.text)
+        if own == content.text:
+            return "person", content
         return ("person", replace(content, text=own)) if own else ("system", content)
     text = first_text(told, "message", "reason") or kind
     return ("person" if kind == "user_message" else "system"), replace(content, text=text)
