@@ -108,6 +108,22 @@ def test_reasoning_is_left_out_and_tools_speak_for_themselves(one):
     assert result.by_id("3").reply_to == "2"
 
 
+def test_a_result_may_be_in_a_later_message(one):
+    call = {"type": "tool_use", "id": "t1", "name": "tide", "input": {}}
+    picture = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "image", "source": {}}]}
+    result = one(
+        said("1", "assistant", "", content=[call]),
+        said("2", text="", content=[{"type": "tool_result", "tool_use_id": "t1", "content": "High at 3"}]),
+        said("3", text="", content=[picture]),
+        said("4", "assistant", "", content=[{"type": "token_budget", "remaining": 5}]),
+    )
+    assert [(m.external_id, m.author.account_id, m.body, m.reply_to) for m in result.messages] == [
+        ("1", "assistant", "", None),
+        ("2:result-1", "tool-tide", "High at 3", "1"),
+    ]
+    assert result.reasons == ["no text", "no text"]
+
+
 def test_a_message_of_reasoning_alone_is_left_out_and_replies_pass_it(one):
     thinking = [{"type": "thinking", "thinking": "hm"}]
     result = one(
@@ -127,7 +143,7 @@ def test_an_uploaded_document_is_not_the_persons_words(one):
             attachments=[
                 {"file_name": "t.txt", "file_type": "txt", "extracted_content": "High at 3"},
             ],
-            files=[{"file_name": "boat.png", "file_uuid": "f1"}],
+            files=[{"file_name": "t.txt"}, {"file_name": "boat.png", "file_uuid": "f1"}],
             files_v2=[{"file_name": "boat.png", "file_uuid": "f1"}],
         )
     ).only

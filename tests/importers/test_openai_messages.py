@@ -122,6 +122,19 @@ def test_the_items_of_a_session_are_one_conversation(read, write):
         assert len({message.room.external_id for message in result.messages}) == 1
 
 
+def test_an_old_log_of_an_agent_states_when_it_began(read, write):
+    text = lines(
+        {"id": "s1", "timestamp": "2025-08-01T10:00:00.000Z", "instructions": "Be kind"},
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "List"}]},
+    )
+    result = read(IMPORTER, write({"rollout.jsonl": text}))
+    assert result.only.room.external_id == "s1"
+    assert result.only.sent_at == datetime(2025, 8, 1, 10, tzinfo=UTC)
+    assert result.only.metadata["platform"] == {"time": "assumed"}
+    assert result.reasons == ["not a message"]
+
+
 def test_a_thread_of_the_server_states_its_times(read, write):
     listed = [
         {

@@ -21,7 +21,6 @@ from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.assistant_chat import (
     Content,
     Sides,
-    ToolResult,
     ancestors,
     assistant,
     nearest,
@@ -130,6 +129,8 @@ def _person(account: str, names: Mapping[str, str]) -> IncomingAuthor:
 def _messages(conversation: _Conversation, where: str) -> Iterator[ParsedItem]:
     built: dict[str, IncomingMessage] = {}
     others: list[ParsedItem] = []
+    #: By the id of a call, the name of the tool and the id of the calling message.
+    calls: dict[str, tuple[str, str]] = {}
     for number, value in enumerate(conversation.messages, start=1):
         place = f"{where} message {number}"
         try:
@@ -141,12 +142,14 @@ def _messages(conversation: _Conversation, where: str) -> Iterator[ParsedItem]:
         if message.external_id in built:
             others.append(SkippedRecord(where=place, reason="message twice"))
             continue
+        calls |= {call: (name, message.external_id) for call, name in content.calls.items()}
+        results = list(_results(message, content, calls))
         if not content.is_empty:
             built[message.external_id] = message
-        elif not content.results:
+        elif not results:
             reason = "reasoning of the model" if content.has_reasoning else "no text"
             others.append(SkippedRecord(where=place, reason=reason))
-        others += _results(message, content)
+        others += results
     for key, message in built.items():
         yield replace(message, reply_to=nearest(key, conversation.parents, built))
     yield from others
@@ -193,6 +196,7 @@ def _content(fields: Fields) -> Content:
 def _uploads(fields: Fields) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     for upload in object_list(fields, "attachments"):
+        seen.add(first_text(upload, "file_name"))
         yield non_empty(
             type="document",
             name=first_text(upload, "file_name"),
@@ -206,25 +210,23 @@ def _uploads(fields: Fields) -> Iterator[dict[str, Any]]:
             yield non_empty(type="file", name=name, id=first_text(upload, "file_uuid"))
 
 
-def _results(message: IncomingMessage, content: Content) -> Iterator[IncomingMessage]:
+def _results(
+    message: IncomingMessage, content: Content, calls: Mapping[str, tuple[str, str]]
+) -> Iterator[IncomingMessage]:
     """Yield the results of tools as messages by the tools. They answer the message with the call."""
     for number, result in enumerate(content.results, start=1):
         if result.text.strip():
-            yield _result(message, result, content, number)
-
-
-def _result(message: IncomingMessage, result: ToolResult, content: Content, number: int) -> IncomingMessage:
-    # A result has no id of its own.
-    return replace(
-        message,
-        external_id=result_id(message.external_id, number),
-        author=tool(result.name or content.calls.get(result.call, "")),
-        body=result.text,
-        attachments=(),
-        synthetic_id=True,
-        reply_to=None if content.is_empty else message.external_id,
-        raw=non_empty(tool_use_id=result.call, name=result.name, content=result.text),
-    )
+            name, caller = calls.get(result.call, ("", ""))
+            yield replace(
+                message,
+                external_id=result_id(message.external_id, number),
+                author=tool(result.name or name),
+                body=result.text,
+                attachments=(),
+                synthetic_id=True,
+                reply_to=caller or None,
+                raw=non_empty(tool_use_id=result.call, name=result.name, content=result.text),
+            )
 
 
 IMPORTER = Importer(name="claude", recognises=partial(has_records, looks=_looks, opened=_OPENED), read=_read)

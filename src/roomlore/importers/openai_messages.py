@@ -46,6 +46,8 @@ _ITEMS = frozenset({
     "web_search_call", "file_search_call", "computer_call", "computer_call_output", "code_interpreter_call",
     "image_generation_call", "local_shell_call", "local_shell_call_output", "mcp_call", "mcp_list_tools",
 })  # fmt: skip
+#: Keys of the first line of an old log of an agent, which describes the session.
+_SESSION = frozenset({"id", "timestamp", "instructions"})
 #: Keys by which messages of other formats are known.
 _FOREIGN = frozenset({"uuid", "role_type", "date", "message_type", "payload", "message", "lc"})
 
@@ -75,6 +77,7 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
         stem = file.rpartition(".")[0] or file
         ids = DerivedIds()
         loose: list[Turn | SkippedRecord] = []
+        session: Fields = {}
         for where, value in records(source, file):
             if isinstance(value, SkippedRecord):
                 loose.append(value)
@@ -82,14 +85,20 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
             try:
                 fields = as_record(value)
                 key = next((key for key in _LISTS if key in fields), "")
-                if key:
+                if fields.keys() >= _SESSION:
+                    session = fields
+                elif key:
                     yield from _conversation(fields, key, options, stem=stem, ids=ids, where=where)
                 else:
                     loose.append(_turn(fields, where))
             except MalformedRecord as error:
                 loose.append(SkippedRecord(where=where, reason=error.reason, detail=error.detail))
         if loose:
-            chat = Chat(platform=_PLATFORM, external_id=stem, begins=first_moment(None, options))
+            chat = Chat(
+                platform=_PLATFORM,
+                external_id=first_text(session, "id") or stem,
+                begins=first_moment(session.get("timestamp"), options),
+            )
             yield from chat_messages(chat, loose)
 
 
@@ -142,6 +151,8 @@ def _turn_or_skip(value: Any, where: str) -> Turn | SkippedRecord:
 
 def _turn(fields: Fields, where: str) -> Turn:
     """Return a message or another item as a turn. Raises MalformedRecord if it is neither."""
+    if "record_type" in fields:
+        raise MalformedRecord("not a message")
     kind = first_text(fields, "type")
     is_item = kind in _ITEMS
     if is_item:
