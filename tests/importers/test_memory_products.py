@@ -233,6 +233,20 @@ def test_threads_of_one_file_stay_apart(read, write):
     assert [message.room.external_id for message in result.messages] == ["t1", "t2"]
 
 
+def test_rows_of_a_table_of_chat_histories(read, write):
+    rows = [
+        {"id": 1, "session_id": "s1", "message": human("", "hi"), "created_at": AT},
+        {"id": 2, "session_id": "s2", "message": {"type": "ai", "data": {"content": "ho"}}, "created_at": AT},
+        {"id": 3, "session_id": "s1", "message": human("", "hi")},
+    ]
+    result = read(langchain.IMPORTER, write({"a.json": rows}))
+    assert [(m.room.external_id, m.author.account_id, m.body, m.metadata) for m in result.messages] == [
+        ("s1", "user", "hi", {}),
+        ("s2", "assistant", "ho", {}),
+    ]
+    assert result.reasons == ["no time"]
+
+
 def test_each_way_to_write_a_langchain_message(read, write):
     call = {"name": "tide", "args": {}, "id": "c1", "type": "tool_call"}
     listed = [

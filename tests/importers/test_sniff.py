@@ -100,6 +100,7 @@ OTHER_FORMS = [
         json.dumps(json.dumps({"agents": [{"messages": [{"role": "user", "content": "\\" * 300_000}]}]})),
     ),
     ("letta", [{"id": "1", "message_type": "user_message", "date": "2024-01-01T12:00:00Z", "content": "hi"}]),
+    ("langchain", [{"id": 1, "session_id": "1", "message": HUMAN}]),
     ("langchain", [{"type": "human", "data": {"content": "hi"}}]),
     (
         "langchain",

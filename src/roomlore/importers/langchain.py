@@ -1,5 +1,7 @@
 """Imports messages of LangChain and checkpoints of LangGraph: lists, lines, states and histories of threads.
 
+Rows of a table of chat histories, with `session_id` and `message`, are read, too.
+
 A message states no time. A checkpoint does, so a message gets the time of the earliest checkpoint in the file that
 contains it, and its platform metadata has `time: checkpoint`. Without checkpoints, the caller names a day.
 """
@@ -47,7 +49,7 @@ _CHUNK = "MessageChunk"
 
 
 def _looks(record: Fields) -> bool:
-    if _is_message(record):
+    if _is_message(record) or _is_row(record):
         return True
     listed = (object_list(record, path)[:1] for path in _PATHS)
     return any(_is_message(item) for items in listed for item in items)
@@ -61,6 +63,10 @@ def _is_message(fields: Fields) -> bool:
         return kind in _ROLES and "content" in object_field(fields, "data")
     details = {"additional_kwargs", "response_metadata"} & fields.keys()
     return "content" in fields and (kind in {"human", "ai"} or (kind in _ROLES and bool(details)))
+
+
+def _is_row(fields: Fields) -> bool:
+    return _is_message(object_field(fields, "message"))
 
 
 def _class_name(fields: Fields) -> str:
@@ -81,6 +87,8 @@ class _Message:
     value: Any
     where: str
     time: Any = None
+    #: What the time is the time of, if it is not that of the message.
+    time_of: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,7 +106,9 @@ class _Thread:
             key = _message_id(value) or ids.of(repr(value))
             known = self.messages.get(key)
             if known is None:
-                self.messages[key] = _Message(number, value, f"{where} message {number}", time)
+                self.messages[key] = _Message(
+                    number, value, f"{where} message {number}", time, "checkpoint" if time else ""
+                )
             elif _is_earlier(time, known.time):
                 known.time = time
 
@@ -120,23 +130,31 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     for file in record_files(source, _looks, _PATHS):
         stem = file.rpartition(".")[0] or file
         threads: dict[str, _Thread] = {}
-        number = 0
-        for where, value in records(source, file):
+        for number, (where, value) in enumerate(records(source, file), start=1):
             if isinstance(value, SkippedRecord):
                 yield value
                 continue
             try:
                 fields = as_record(value)
-                if _is_message(fields):
-                    number += 1
-                    thread = threads.setdefault(stem, _Thread(external_id=stem))
-                    thread.messages[f"{number}"] = _Message(number, fields, where)
+                if _is_message(fields) or _is_row(fields):
+                    _add_single(threads, fields, stem, _Message(number, fields, where))
                 else:
                     _add_snapshot(threads, fields, stem, where)
             except MalformedRecord as error:
                 yield SkippedRecord(where=where, reason=error.reason, detail=error.detail)
         for thread in threads.values():
             yield from _thread_messages(thread, options)
+
+
+def _add_single(threads: dict[str, _Thread], fields: Fields, stem: str, message: _Message) -> None:
+    """Add a message, or a row of a table with a message and perhaps its time."""
+    room = stem
+    if _is_row(fields):
+        room = first_text(fields, "session_id") or stem
+        message.value = fields["message"]
+        message.time = fields.get("created_at")
+    thread = threads.setdefault(room, _Thread(external_id=room))
+    thread.messages[f"{message.position}"] = message
 
 
 def _add_snapshot(threads: dict[str, _Thread], fields: Fields, stem: str, where: str) -> None:
@@ -213,7 +231,7 @@ def _turn(fields: Fields, message: _Message, person: str) -> Turn:
         name=stated,
         id=first_text(inner, "id"),
         time=message.time,
-        time_of="checkpoint" if message.time else "",
+        time_of=message.time_of,
         call=first_text(inner, "tool_call_id"),
         model=first_text(object_field(inner, "response_metadata"), "model_name", "model"),
         raw={**inner, "type": _kind(name), "content": without_results(inner.get("content"))},
