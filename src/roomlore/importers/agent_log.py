@@ -39,7 +39,7 @@ from roomlore.importers.assistant_chat import (
     without_program_text,
     without_results,
 )
-from roomlore.importers.chat_records import SNIFFED_LINES, has_records, record_files, records
+from roomlore.importers.chat_records import SNIFFED_LINES, RecordFormat, has_records, record_files, records
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
@@ -79,10 +79,17 @@ def _is_line(record: Fields, *, is_listed: bool = False) -> bool:
     )
 
 
+_FORMAT = RecordFormat(
+    looks=_looks,
+    words=(b'"sessionId"', b'"parentUuid"', b'"uuid"', b'"payload"', b"loglines"),
+    opened=(_LIST,),
+)
+
+
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the log states everything
     sessions: dict[str, _Session] = {}
-    for file in record_files(source, _looks, (_LIST,)):
+    for file in record_files(source, _FORMAT):
         log = _Log(file=file, sessions=sessions)
         for number, (where, value) in enumerate(_lines(source, file), start=1):
             if isinstance(value, SkippedRecord):
@@ -356,6 +363,4 @@ def _own_block(block: Any) -> Any:
     return block if own == text else own
 
 
-IMPORTER = Importer(
-    name=_PLATFORM, recognises=partial(has_records, looks=_looks, opened=(_LIST,)), read=_read
-)
+IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, form=_FORMAT), read=_read)

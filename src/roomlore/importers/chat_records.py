@@ -4,6 +4,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from roomlore.domain.incoming import SkippedRecord
@@ -34,7 +35,16 @@ _CONVERSATIONS = lazy_pattern(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
 #: Files that a person uploaded to ChatGPT.
 _UPLOAD = lazy_pattern(r"(?:.*/)?file[-_][^/]*")
 
-Looks = Callable[[Fields], bool]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFormat:
+    """How the records of a format look."""
+
+    looks: Callable[[Fields], bool]
+    #: One of these is in the beginning of each file. Parsing all files would take seconds.
+    words: tuple[bytes, ...]
+    #: The paths of members whose first values `looks` needs.
+    opened: tuple[str, ...] = ()
 
 
 def records(source: ExportFiles, file: str) -> Iterator[tuple[str, Any]]:
@@ -115,8 +125,8 @@ def _has_lines(source: ExportFiles, file: str) -> bool:
     return False
 
 
-def peek_records(source: ExportFiles, file: str, opened: Sequence[str] = ()) -> list[Fields]:
-    """Return the first records of a file as far as they can be read.
+def peek_records(source: ExportFiles, file: str, form: RecordFormat) -> list[Fields]:
+    """Return the first records of a file as far as they can be read, if the file may have the format.
 
     Of a JSON document, this is the first record. A long record is cut. To see the beginning of a long member, name its
     path in `opened`, such as `values.messages`; `[]` is an item of a list. The record then has a member of this name with the first values.
@@ -126,15 +136,17 @@ def peek_records(source: ExportFiles, file: str, opened: Sequence[str] = ()) -> 
             head = stream.read(PEEK_BYTES).removeprefix(_BYTE_ORDER_MARK).lstrip()
     except OSError:
         return []
+    if not any(word in head for word in form.words):
+        return []
     if head[:1] == b'"':
         head = _unquoted(head)
     if head[:1] not in (b"{", b"["):
         return []
     lines = [line for line in head.split(b"\n")[: SNIFFED_LINES + 1] if line.strip()]
     if lines[0].rstrip()[:1] == b"{" and lines[0].rstrip()[-1:] == b"}":
-        found = [_first_record(line, opened) for line in lines[:SNIFFED_LINES]]
+        found = [_first_record(line, form.opened) for line in lines[:SNIFFED_LINES]]
     else:
-        found = [_first_record(head, opened)]
+        found = [_first_record(head, form.opened)]
     return [fields for fields in found if fields]
 
 
@@ -179,14 +191,14 @@ def _note(step: JsonStep, members: dict[str, Any]) -> None:
         members[step.key] = step.value
 
 
-def has_records(source: ExportFiles, looks: Looks, opened: Sequence[str] = ()) -> bool:
+def has_records(source: ExportFiles, form: RecordFormat) -> bool:
     """Return whether a record at the beginning of one of the first files looks like the format."""
     files = _without_uploads(_candidates(source))
-    return any(_fits(source, file, looks, opened) for file in files[:SNIFFED_FILES])
+    return any(_fits(source, file, form) for file in files[:SNIFFED_FILES])
 
 
-def _fits(source: ExportFiles, file: str, looks: Looks, opened: Sequence[str]) -> bool:
-    return any(looks(record) for record in peek_records(source, file, opened))
+def _fits(source: ExportFiles, file: str, form: RecordFormat) -> bool:
+    return any(form.looks(record) for record in peek_records(source, file, form))
 
 
 def _candidates(source: ExportFiles) -> list[str]:
@@ -197,12 +209,12 @@ def _candidates(source: ExportFiles) -> list[str]:
     return sorted(files, key=lambda name: (name.count("/"), not _CONVERSATIONS.fullmatch(name)))
 
 
-def record_files(source: ExportFiles, looks: Looks, opened: Sequence[str] = ()) -> list[str]:
+def record_files(source: ExportFiles, form: RecordFormat) -> list[str]:
     """Return the files of a format, at any depth. A single file is always returned."""
     if len(source.files) == 1:
         return list(source.files)
     files = _without_uploads(_candidates(source))
-    return [file for file in files if _fits(source, file, looks, opened)]
+    return [file for file in files if _fits(source, file, form)]
 
 
 def _without_uploads(files: list[str]) -> list[str]:
@@ -212,12 +224,12 @@ def _without_uploads(files: list[str]) -> list[str]:
     return [file for file in files if not _UPLOAD.fullmatch(file)]
 
 
-def conversation_files(source: ExportFiles, looks: Looks, opened: Sequence[str] = ()) -> list[str]:
+def conversation_files(source: ExportFiles, form: RecordFormat) -> list[str]:
     """Return the files of conversations in the archives of assistants.
 
     If there are files named `conversations.json` or numbered parts of it, only these are returned.
     """
-    fitting = record_files(source, looks, opened)
+    fitting = record_files(source, form)
     return [file for file in fitting if _CONVERSATIONS.fullmatch(file)] or fitting
 
 

@@ -30,7 +30,7 @@ from roomlore.importers.assistant_chat import (
     tool,
     tool_call,
 )
-from roomlore.importers.chat_records import companion, conversation_files, has_records, records
+from roomlore.importers.chat_records import RecordFormat, companion, conversation_files, has_records, records
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
@@ -66,9 +66,12 @@ def _looks(record: Fields) -> bool:
     return bool({"parent", "children"} & first.keys()) if first else "current_node" in record
 
 
+_FORMAT = RecordFormat(looks=_looks, words=(b"mapping",), opened=_OPENED)
+
+
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the export states everything
-    for file in conversation_files(source, _looks, _OPENED):
+    for file in conversation_files(source, _FORMAT):
         account = _account(source, file)
         for where, value in records(source, file):
             if isinstance(value, SkippedRecord):
@@ -252,4 +255,4 @@ def _attachments(content: Fields, metadata: Fields) -> Iterator[dict[str, Any]]:
             yield non_empty(type="file", name=name, id=file, mime=first_text(upload, "mime_type"))
 
 
-IMPORTER = Importer(name="chatgpt", recognises=partial(has_records, looks=_looks, opened=_OPENED), read=_read)
+IMPORTER = Importer(name="chatgpt", recognises=partial(has_records, form=_FORMAT), read=_read)

@@ -32,7 +32,7 @@ from roomlore.importers.assistant_chat import (
     tool,
     without_results,
 )
-from roomlore.importers.chat_records import companion, conversation_files, has_records, records
+from roomlore.importers.chat_records import RecordFormat, companion, conversation_files, has_records, records
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
@@ -55,9 +55,12 @@ def _looks(record: Fields) -> bool:
     return isinstance(record.get("chat_messages"), list)
 
 
+_FORMAT = RecordFormat(looks=_looks, words=(b"chat_messages",), opened=_OPENED)
+
+
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the export states everything
-    for file in conversation_files(source, _looks, _OPENED):
+    for file in conversation_files(source, _FORMAT):
         names = _names(source, file)
         for where, value in records(source, file):
             if isinstance(value, SkippedRecord):
@@ -229,4 +232,4 @@ def _results(
             )
 
 
-IMPORTER = Importer(name="claude", recognises=partial(has_records, looks=_looks, opened=_OPENED), read=_read)
+IMPORTER = Importer(name="claude", recognises=partial(has_records, form=_FORMAT), read=_read)

@@ -20,7 +20,7 @@ from roomlore.importers.assistant_chat import (
     time_or_assumed,
     without_results,
 )
-from roomlore.importers.chat_records import has_records, record_files, records
+from roomlore.importers.chat_records import RecordFormat, has_records, record_files, records
 from roomlore.importers.chat_turns import Chat, Turn, chat_messages, first_moment
 from roomlore.importers.fields import (
     Fields,
@@ -126,8 +126,13 @@ def _is_earlier(one: Any, other: Any) -> bool:
         return False
 
 
+_FORMAT = RecordFormat(
+    looks=_looks, words=(b'"human"', b'"ai"', b'"system"', b'"tool"', b'Message"', b'Chunk"'), opened=_PATHS
+)
+
+
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
-    for file in record_files(source, _looks, _PATHS):
+    for file in record_files(source, _FORMAT):
         stem = file.rpartition(".")[0] or file
         threads: dict[str, _Thread] = {}
         for number, (where, value) in enumerate(records(source, file), start=1):
@@ -239,4 +244,4 @@ def _turn(fields: Fields, message: _Message, person: str) -> Turn:
     )
 
 
-IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, looks=_looks, opened=_PATHS), read=_read)
+IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, form=_FORMAT), read=_read)

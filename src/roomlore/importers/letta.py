@@ -21,7 +21,7 @@ from roomlore.importers.assistant_chat import (
     role_of,
     without_program_text,
 )
-from roomlore.importers.chat_records import has_records, record_files, records
+from roomlore.importers.chat_records import RecordFormat, has_records, record_files, records
 from roomlore.importers.chat_turns import Chat, Turn, chat_messages
 from roomlore.importers.fields import (
     Fields,
@@ -63,9 +63,12 @@ def _looks(record: Fields) -> bool:
     )
 
 
+_FORMAT = RecordFormat(looks=_looks, words=(b"agents", b"agent_type", b"message_type"), opened=_OPENED)
+
+
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the export states its times
-    for file in record_files(source, _looks, _OPENED):
+    for file in record_files(source, _FORMAT):
         stem = file.rpartition(".")[0] or file
         loose: list[Turn | SkippedRecord] = []
         for where, value in records(source, file):
@@ -206,4 +209,4 @@ def _server_turn(fields: Fields, where: str) -> Turn:
     )
 
 
-IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, looks=_looks, opened=_OPENED), read=_read)
+IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, form=_FORMAT), read=_read)

@@ -23,7 +23,7 @@ from roomlore.importers.assistant_chat import (
     role_of,
     without_results,
 )
-from roomlore.importers.chat_records import has_records, record_files, records
+from roomlore.importers.chat_records import RecordFormat, has_records, record_files, records
 from roomlore.importers.chat_turns import Chat, Turn, chat_messages, first_moment
 from roomlore.importers.fields import (
     Fields,
@@ -72,8 +72,11 @@ def _is_item(fields: Fields) -> bool:
     return is_role and bool({"content", "tool_calls", "function_call"} & fields.keys())
 
 
+_FORMAT = RecordFormat(looks=_looks, words=(b'"role"', b'"call_id"', b'"arguments"'), opened=_LISTS)
+
+
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
-    for file in record_files(source, _looks, _LISTS):
+    for file in record_files(source, _FORMAT):
         stem = file.rpartition(".")[0] or file
         ids = DerivedIds()
         loose: list[Turn | SkippedRecord] = []
@@ -187,4 +190,4 @@ def _as_known_block(fields: Fields, kind: str) -> Fields:
     return {**fields, "type": "function_call", "name": name}
 
 
-IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, looks=_looks, opened=_LISTS), read=_read)
+IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, form=_FORMAT), read=_read)

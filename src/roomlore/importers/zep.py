@@ -10,7 +10,7 @@ from functools import partial
 from roomlore.domain.incoming import ParsedItem, SkippedRecord
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.importers.assistant_chat import ROLES, read_content, role_of
-from roomlore.importers.chat_records import has_records, record_files, records
+from roomlore.importers.chat_records import RecordFormat, has_records, record_files, records
 from roomlore.importers.chat_turns import Chat, Turn, chat_messages
 from roomlore.importers.fields import (
     Fields,
@@ -43,9 +43,12 @@ def _is_message(fields: Fields) -> bool:
     )
 
 
+_FORMAT = RecordFormat(looks=_looks, words=(b'"role"', b'"role_type"'), opened=_LISTS)
+
+
 def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the export states its times
-    for file in record_files(source, _looks, _LISTS):
+    for file in record_files(source, _FORMAT):
         stem = file.rpartition(".")[0] or file
         loose: dict[str, list[Turn | SkippedRecord]] = {}
         for where, value in records(source, file):
@@ -101,4 +104,4 @@ def _turn(fields: Fields, user: str, where: str) -> Turn:
     )
 
 
-IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, looks=_looks, opened=_LISTS), read=_read)
+IMPORTER = Importer(name=_PLATFORM, recognises=partial(has_records, form=_FORMAT), read=_read)
