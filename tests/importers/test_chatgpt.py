@@ -252,6 +252,12 @@ def test_a_broken_conversation_is_skipped_and_the_others_stay(read, write, broke
     assert result.reasons == [reason]
 
 
+def test_a_message_in_two_places_is_read_once(one):
+    again = node("a", "root") | {"id": "b"}
+    result = one(node("a", "root"), again)
+    assert (result.only.external_id, result.reasons) == ("a", ["message twice"])
+
+
 def test_a_circle_of_parents_ends(one):
     result = one(node("a", "b"), node("b", "a", "assistant"))
     assert {message.external_id: message.reply_to for message in result.messages} == {"a": "b", "b": "a"}

@@ -150,11 +150,12 @@ def _messages(conversation: _Conversation, where: str) -> Iterator[ParsedItem]:
     yield from skipped
 
 
-def _linked(built: Mapping[str, IncomingMessage], conversation: _Conversation) -> Iterator[IncomingMessage]:
+def _linked(built: Mapping[str, IncomingMessage], conversation: _Conversation) -> Iterator[ParsedItem]:
     """Yield the messages with their parents, which are known only when it is known what is left out."""
     seen: set[str] = set()
     for key, message in built.items():
         if message.external_id in seen:
+            yield SkippedRecord(where=message.where, reason="message twice")
             continue
         seen.add(message.external_id)
         parent = nearest(key, conversation.parents, built)
