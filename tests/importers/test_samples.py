@@ -3,14 +3,23 @@
 import json
 import time
 from collections import Counter
+from datetime import date
+from pathlib import Path
 
 import pytest
 
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import matrix, slack
+from roomlore.importers import (
+    chatgpt,
+    matrix,
+    openai_messages,
+    slack,
+)
 from roomlore.importers.export import open_export
 from roomlore.importers.recognition import choose_importer
 from roomlore.operations.imports import READERS
+
+SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
 
 pytestmark = pytest.mark.skipif(
     not (SAMPLES / "EXPECTED.json").exists(), reason="no samples beside the checkout"
@@ -177,6 +186,34 @@ def test_irc(sample, name):
     assert len(result.messages) == counts["lines"] - 1
     assert len(authors(result)) == counts["nicks"]
     assert len({m.external_id for m in result.messages}) == len(result.messages)
+
+
+def test_chatgpt(read):
+    path = SAMPLES / "chatgpt/chatgpt2graph_conversations.json"
+    with open_export(path) as source:
+        assert choose_importer(source, READERS) is chatgpt.IMPORTER
+    result = read(chatgpt.IMPORTER, path)
+    # 45 nodes: the root, 2 hidden instructions, 8 questions, 12 answers, 11 calls of Python and their results.
+    assert Counter(m.author.account_id for m in result.messages) == {
+        "user": 8,
+        "assistant": 23,
+        "tool-python": 11,
+    }
+    assert sum(bool(m.attachments) for m in result.messages) == 11
+    assert result.reasons == ["hidden in the conversation"] * 2
+    # The tree has one branch, so each message answers the one before.
+    assert [m.reply_to for m in result.messages] == [None, *(m.external_id for m in result.messages[:-1])]
+
+
+def test_openai(read):
+    path = SAMPLES / "openai/toy_chat_fine_tuning_head4.jsonl"
+    with open_export(path) as source:
+        assert choose_importer(source, READERS) is openai_messages.IMPORTER
+    assert set(read(openai_messages.IMPORTER, path).reasons) == {"no time"}
+    result = read(openai_messages.IMPORTER, path, day=date(2026, 1, 5))
+    rooms = Counter(m.room.external_id for m in result.messages)
+    assert list(rooms.values()) == [3, 9, 2, 2]
+    assert Counter(m.author.kind for m in result.messages) == {"system": 3, "human": 6, "agent": 7}
 
 
 @pytest.mark.sampled(1)

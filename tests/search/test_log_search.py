@@ -181,6 +181,15 @@ def test_logs_of_sessions_with_agents_are_read(record, text, author):
     assert not said.is_exact
 
 
+@pytest.mark.parametrize("mark", ["isMeta", "isSidechain", "isCompactSummary"])
+def test_what_a_program_wrote_in_a_session_is_not_the_persons(mark):
+    by_program = parse_line(json.dumps(ASKED | {mark: True}).encode())
+    by_person = parse_line(json.dumps(ASKED | {mark: False}).encode())
+
+    assert (by_program.author_name, by_program.is_for_all) == ("", False)
+    assert (by_person.author_name, by_person.is_for_all) == ("user", True)
+
+
 def test_only_user_and_assistant_lines_of_a_session_are_public():
     assert [parse_line(json.dumps(one).encode()).is_for_all for one in (ASKED, ANSWERED)] == [True, True]
     for kind in ("system", "summary", "whisper", "assistant"):

@@ -64,7 +64,9 @@ def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Se
     "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
 )
 @click.option(
-    "--day", type=click.DateTime(["%Y-%m-%d"]), help="Day of the first line of a log that has only hours."
+    "--day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="Day of the first line of a log that has only hours, or of chats without times.",
 )
 @click.option("--timezone", type=ZoneType(), help="Zone of times that have none. [UTC]")
 @click.option(

@@ -13,16 +13,23 @@ from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, SkippedRecord, Visibility
 from roomlore.domain.records import Viewer
 from roomlore.importers import (
+    agent_log,
+    chatgpt,
+    claude,
     discord,
     discord_csv,
     discord_html,
     irc,
     jsonl,
+    langchain,
+    letta,
     matrix,
     mattermost,
+    openai_messages,
     qdrant,
     slack,
     telegram,
+    zep,
     zulip,
 )
 from roomlore.ingest.clean import RoomCleaner, clean, clean_room
@@ -42,6 +49,13 @@ READERS = (
     zulip.IMPORTER,
     irc.IMPORTER,
     qdrant.IMPORTER,
+    chatgpt.IMPORTER,
+    claude.IMPORTER,
+    agent_log.IMPORTER,
+    openai_messages.IMPORTER,
+    zep.IMPORTER,
+    letta.IMPORTER,
+    langchain.IMPORTER,
 )
 
 

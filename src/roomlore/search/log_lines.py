@@ -28,6 +28,8 @@ _UNSPOKEN_BLOCKS = frozenset(
 )
 #: Roles in a chat with a language model.
 _CHAT_ROLES = frozenset({"user", "assistant", "human", "ai"})
+#: Marks of lines in which the role of the person is not the person's.
+_BY_PROGRAM = ("isMeta", "isSidechain", "isCompactSummary")
 _INNER_AUTHORS = ("author", "user", "sender", "from", "username", "nick")
 _AUTHORS = ("author", "user", "sender", "from", "username", "nick", "name", "display_name")
 _AUTHOR_IDS = ("author_id", "user_id", "sender_id", "from_id", "account_id")
@@ -116,7 +118,7 @@ def parse_record(fields: Mapping[str, Any]) -> LogRecord | None:
         return None
     author = _first_present(fields, _AUTHORS) or _first_present(inner, _INNER_AUTHORS)
     # In a chat with a language model, the role stands for the author if the line names no author.
-    role = _as_text(inner.get("role")) or _as_text(fields.get("role"))
+    role = "" if _is_by_program(fields) else _as_text(inner.get("role")) or _as_text(fields.get("role"))
     is_own = fields.get("schema") == SCHEMA or fields.keys() >= _OWN_FORMAT_FIELDS
     return LogRecord(
         text=_without_surrogates(text),
@@ -132,6 +134,14 @@ def parse_record(fields: Mapping[str, Any]) -> LogRecord | None:
         is_deleted=is_deleted,
         is_for_all=_is_public(fields, role) and _is_public(inner, role),
     )
+
+
+def _is_by_program(fields: Mapping[str, Any]) -> bool:
+    """Return whether a line of an agent's session has the role of the person, but is not by the person.
+
+    The program wrote it for the model, or the agent wrote it for a subagent.
+    """
+    return fields.get("type") == "user" and any(fields.get(key) is True for key in _BY_PROGRAM)
 
 
 def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
