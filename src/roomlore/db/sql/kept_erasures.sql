@@ -20,7 +20,7 @@ copy (select * from erased_rooms) to stdout;
 
 -- name: read_tombstones
 -- Erased messages.
-copy (select org_id, id, erased_at from messages where erased_at is not null) to stdout;
+copy (select org_id, id, erased_at, redacted_at from messages where erased_at is not null) to stdout;
 
 -- name: read_redactions
 -- Redacted messages.
@@ -72,7 +72,7 @@ create temporary table kept_rooms on commit drop as select * from erased_rooms w
 
 -- name: make_tombstones
 -- Erased messages.
-create temporary table kept_tombstones on commit drop as select org_id, id, erased_at from messages with no data;
+create temporary table kept_tombstones on commit drop as select org_id, id, erased_at, redacted_at from messages with no data;
 
 -- name: make_redactions
 -- Redacted messages.
@@ -141,7 +141,7 @@ limit %(limit)s;
 
 -- name: date_tombstones
 update messages
-set erased_at = kept.erased_at
+set erased_at = kept.erased_at, redacted_at = kept.redacted_at
 from pg_temp.kept_tombstones as kept
 where messages.org_id = kept.org_id and messages.id = kept.id and messages.erased_at <> kept.erased_at;
 
