@@ -41,7 +41,7 @@ Confirm = Callable[["RestorePlan"], bool]
 class BackupReport:
     """A finished and checked backup."""
 
-    file: Path
+    file: str
     created_at: datetime
     schema_version: int
     rows: int
@@ -126,7 +126,7 @@ async def write_backup(
             await backup.become_owner(conn)
             await _audit(conn, "backup")
     return BackupReport(
-        file=file,
+        file=str(file),
         created_at=contents.header.created_at,
         schema_version=contents.header.schema_version,
         rows=contents.total_rows,
@@ -254,7 +254,7 @@ async def _existing(settings: Settings) -> AsyncGenerator[str]:
         yield settings.database
         return
     if cluster_status(settings.data).version is None:
-        raise BadInput("database", f"there is none in {settings.data}; name its folder with --data")
+        raise BadInput("database", f"there is none in {settings.data}; is that its folder?")
     cluster = await start_cluster(settings.data, binaries=settings.binaries)
     try:
         yield cluster.admin_dsn
