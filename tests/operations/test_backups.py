@@ -1,14 +1,14 @@
 """A backup is one moment, whole or refused; a restore gives it back, without what was erased since."""
 
-import asyncio
 import gzip
 import io
 import json
 import random
 import re
 import tarfile
-from collections.abc import Callable, Generator
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from roomlore.db import backup_file
 from roomlore.db.backup_file import BackupHeader, BackupReader, BackupWriter
 from roomlore.db.cluster import Cluster
 from roomlore.db.schema import migrate, wanted_version
-from roomlore.domain.errors import BadInput, Conflict, DatabaseUnavailable, RoomloreError, SchemaMismatch
+from roomlore.domain.errors import BadInput, Conflict, DatabaseUnavailable, SchemaMismatch
 from roomlore.ingest.erasure_filter import ERASED_REASON
 from roomlore.operations import App, backups
 from roomlore.operations.backups import RestoreOptions, RestoreReport, restore_backup, write_backup
@@ -136,7 +136,9 @@ async def test_a_restored_schema_is_that_of_a_new_database(
         async with await psycopg.AsyncConnection.connect(databases.url(name), options=options) as conn:
             found.append(await catalog.described(conn))
     assert found[0] == found[1]
-    forced = "select count(*) from pg_class where relnamespace = 'roomlore'::regnamespace and relforcerowsecurity"
+    forced = (
+        "select count(*) from pg_class where relnamespace = 'roomlore'::regnamespace and relforcerowsecurity"
+    )
     assert databases.rows(empty, forced)[0] > 40
 
 
@@ -159,7 +161,9 @@ async def test_the_audit_log_says_who_backed_up_and_restored(
 ) -> None:
     await restore(databases.url(empty), told.file)
 
-    actions = "select distinct action from audit_log where viewer_id is null and action in ('backup', 'restore')"
+    actions = (
+        "select distinct action from audit_log where viewer_id is null and action in ('backup', 'restore')"
+    )
     assert databases.rows(told.name, actions) == ["backup"]
     assert databases.rows(empty, actions) == ["restore"]
 
@@ -168,7 +172,7 @@ async def test_a_backup_is_one_moment_while_others_write(databases: Databases, s
     url, heard = databases.url(source), list[str]()
     before = databases.dump(source)
 
-    def write_meanwhile(phase: str, done: int, total: int) -> None:
+    def write_meanwhile(phase: str, *_: int) -> None:
         heard.append(phase)
         if phase == "backing up":
             # An org without its participant would break a reference, and a participant without its org too.
@@ -263,7 +267,7 @@ async def test_an_interrupted_backup_leaves_nothing(databases: Databases, told: 
     file = tmp_path / "one"
     for phase in ("backing up", "checking"):
 
-        def interrupt(now: str, done: int, total: int, when: str = phase) -> None:
+        def interrupt(now: str, done: int, _: int, *, when: str = phase) -> None:
             if now == when and done:
                 assert [one.name for one in tmp_path.iterdir()] == ["one.part"]
                 raise KeyboardInterrupt
@@ -310,7 +314,7 @@ async def test_what_a_killed_backup_left_is_written_over(databases: Databases, b
 
 
 async def test_a_folder_that_is_missing_is_named(databases: Databases, bare: str, tmp_path) -> None:
-    with pytest.raises(BadInput, match="nowhere.*No such file"):
+    with pytest.raises(BadInput, match=r"nowhere.*No such file"):
         await back_up(databases.url(bare), tmp_path / "nowhere" / "one")
 
 
@@ -362,7 +366,7 @@ def test_any_changed_byte_is_found() -> None:
     for place in range(len(whole)):
         data = bytearray(whole)
         data[place] ^= 1 << place % 8
-        with pytest.raises(BadInput, match="is damaged|is not a backup|has format"):
+        with pytest.raises(BadInput, match=r"is damaged|is not a backup|has format"):
             check(bytes(data))
 
 
@@ -402,7 +406,8 @@ def test_members_are_read_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> Non
 
     whole = b"".join(rows)
     assert read == {"orgs": whole, "rooms": whole, "empty": b"", "messages": whole}
-    assert len(tarfile.open(fileobj=io.BytesIO(stream.getvalue())).getnames()) == 3 + 3 * 9
+    with tarfile.open(fileobj=io.BytesIO(stream.getvalue())) as archive:
+        assert len(archive.getnames()) == 3 + 3 * 9
 
 
 def test_a_file_that_changes_after_its_check_is_noticed() -> None:
@@ -412,9 +417,9 @@ def test_a_file_that_changes_after_its_check_is_noticed() -> None:
     table = contents.tables[0]
     other = replace(contents, tables=[replace(table, sha256="0" * 64)])
 
+    [(_, pieces)] = [next(reader.tables(other))]
     with pytest.raises(BadInput, match="has changed"):
-        for _, pieces in reader.tables(other):
-            list(pieces)
+        list(pieces)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", bytes(10_240), b"PK\x03\x04" + bytes(600)])
@@ -425,14 +430,16 @@ async def test_another_file_is_no_backup(databases: Databases, empty: str, tmp_p
         await restore(databases.url(empty), tmp_path / "one")
 
 
-async def test_a_damaged_file_changes_nothing(databases: Databases, told: Told, source: str, tmp_path) -> None:
+async def test_a_damaged_file_changes_nothing(
+    databases: Databases, told: Told, source: str, tmp_path
+) -> None:
     data = bytearray(told.file.read_bytes())
     place = random.Random(7).randrange(2_000, len(data))
     data[place] ^= 4
     (tmp_path / "one").write_bytes(data)
     before = databases.dump(source)
 
-    with pytest.raises(BadInput, match="is damaged: .*; nothing was changed, use another backup"):
+    with pytest.raises(BadInput, match=r"is damaged: .*; nothing was changed, use another backup"):
         await restore(databases.url(source), tmp_path / "one", REPLACE)
     assert databases.dump(source) == before
 
@@ -442,7 +449,9 @@ async def test_a_backup_of_another_schema_version_is_refused_with_both_versions(
 ) -> None:
     monkeypatch.setattr(store, "wanted_version", lambda: wanted_version() + 1)
 
-    wanted = rf"has schema version {wanted_version()}, and .* has version {wanted_version() + 1}; restore it with"
+    wanted = (
+        rf"has schema version {wanted_version()}, and .* has version {wanted_version() + 1}; restore it with"
+    )
     with pytest.raises(BadInput, match=wanted):
         await restore(databases.url(empty), told.file)
     assert databases.rows(empty, "select count(*) from pg_namespace where nspname = 'roomlore'") == [0]
@@ -453,7 +462,9 @@ def test_a_newer_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     newer = small_backup()
     monkeypatch.undo()
 
-    with pytest.raises(BadInput, match=r"has format 2, written by Roomlore 0\.1\.0; this Roomlore reads format 1"):
+    with pytest.raises(
+        BadInput, match=r"has format 2, written by Roomlore 0\.1\.0; this Roomlore reads format 1"
+    ):
         check(newer)
 
 
@@ -474,14 +485,14 @@ async def test_an_old_database_is_migrated_before_it_is_backed_up(
 async def test_a_database_with_rows_is_not_filled(databases: Databases, told: Told, source: str) -> None:
     before = databases.dump(source)
 
-    with pytest.raises(Conflict, match="is not empty; name an empty folder .* or replace everything .* --replace"):
+    with pytest.raises(
+        Conflict, match=r"is not empty; name an empty folder .* or replace everything .* --replace"
+    ):
         await restore(databases.url(source), told.file)
     assert databases.dump(source) == before
 
 
-async def test_a_database_that_was_only_opened_is_empty(
-    databases: Databases, told: Told, bare: str
-) -> None:
+async def test_a_database_that_was_only_opened_is_empty(databases: Databases, told: Told, bare: str) -> None:
     target = databases.make(bare)
     async with opened(databases.url(target), "default") as app:
         await app.participants(app.operator)
@@ -600,6 +611,7 @@ def traces(databases: Databases, name: str) -> list[str]:
     return [f"{table}: {row}" for table, rows in held.items() for row in rows if words.search(row)]
 
 
+@pytest.mark.slow
 async def test_what_was_erased_does_not_come_back(databases: Databases, told: Told, source: str) -> None:
     assert len(traces(databases, source)) > 10
     async with opened(databases.url(source)) as app:
@@ -624,7 +636,10 @@ async def test_what_was_erased_does_not_come_back(databases: Databases, told: To
     assert report.erased_again is not None
     assert dict(report.erased_again) == {
         "messages": report.erased_again["messages"],
-        **{"persons": 1, "rooms": 1, "redactions": 1, "keys": 1},
+        "persons": 1,
+        "rooms": 1,
+        "redactions": 1,
+        "keys": 1,
     }
 
 
@@ -658,6 +673,7 @@ async def test_an_erased_person_is_not_imported_again_after_a_restore(
         assert (await app.erasure.verify(str(receipt.id))).is_clean
 
 
+@pytest.mark.slow
 async def test_the_record_of_erasures_comes_from_another_database_or_a_file(
     databases: Databases, told: Told, source: str, tmp_path
 ) -> None:
@@ -677,6 +693,7 @@ async def test_the_record_of_erasures_comes_from_another_database_or_a_file(
         assert kept == databases.rows(source, "select count(*) from receipts")
 
 
+@pytest.mark.slow
 async def test_a_backup_that_has_the_erasures_is_restored_without_them(
     databases: Databases, source: str, tmp_path
 ) -> None:
@@ -699,15 +716,14 @@ async def test_erasures_of_another_installation_are_refused(
         await app.ingest(message("1", "hello"))
 
     with pytest.raises(BadInput, match="are of another installation than the backup"):
-        await restore(
-            databases.url(empty), told.file, RestoreOptions(erasures_from=databases.url(stranger))
-        )
+        await restore(databases.url(empty), told.file, RestoreOptions(erasures_from=databases.url(stranger)))
     assert databases.rows(empty, "select count(*) from roomlore.messages") == [0]
 
 
 async def test_a_record_of_erasures_is_no_backup_and_a_backup_no_record(
-    databases: Databases, told: Told, bare: str, empty: str, tmp_path
+    databases: Databases, told: Told, bare: str, tmp_path
 ) -> None:
+    empty = databases.make()
     await back_up(databases.url(bare), tmp_path / "erasures", erasures_only=True)
 
     with pytest.raises(BadInput, match="holds only the record of what was erased, not a whole database"):
@@ -716,8 +732,9 @@ async def test_a_record_of_erasures_is_no_backup_and_a_backup_no_record(
         await restore(databases.url(empty), told.file, RestoreOptions(erasures_from=str(told.file)))
 
 
+@pytest.mark.usefixtures("no_grace")
 async def test_messages_that_retention_removed_do_not_come_back(
-    databases: Databases, told: Told, source: str, no_grace: None
+    databases: Databases, told: Told, source: str
 ) -> None:
     async with opened(databases.url(source)) as app:
         await app.erasure.set_retention("general", timedelta(days=1))
@@ -757,6 +774,7 @@ async def test_what_somebody_wanted_forgotten_since_stays_hidden(
         assert "4412" not in str(await app.search(app.operator, "4412-9981"))
 
 
+@pytest.mark.slow
 async def test_a_request_that_was_applied_since_stays_applied(
     databases: Databases, bare: str, tmp_path
 ) -> None:
@@ -788,8 +806,6 @@ async def test_a_restore_that_would_bring_something_back_changes_nothing(
     before = databases.dump(source)
 
     async def forget_nothing(*_: Any, **__: Any) -> Any:
-        from collections import Counter
-
         return Counter(), {}
 
     monkeypatch.setattr("roomlore.privacy.erasure.erase_person", forget_nothing)
@@ -813,6 +829,8 @@ async def test_the_audit_log_and_the_indexes_of_a_replaced_database_stay(
 
     await restore(databases.url(source), told.file, REPLACE)
 
-    kept = databases.rows(source, "select to_jsonb(t)::text from audit_log as t where action <> 'restore' order by id")
+    kept = databases.rows(
+        source, "select to_jsonb(t)::text from audit_log as t where action <> 'restore' order by id"
+    )
     assert kept == lines
     assert databases.rows(source, "select index_name, fencing_token from projections") == [("roomlore-1", 7)]

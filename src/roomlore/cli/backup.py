@@ -97,7 +97,8 @@ def _confirmed(plan: RestorePlan) -> bool:
 def _restore_lines(report: RestoreReport) -> list[str]:
     if report.is_dry_run:
         return ["dry run, nothing was restored", *_plan_lines(report.plan)]
-    again = ", ".join(f"{count:,} {what}" for what, count in (report.erased_again or {}).items() if count)
+    counts = (report.erased_again or {}).items()
+    again = ", ".join(count_phrase(count, what.removesuffix("s")) for what, count in counts)
     return [
         f"restored {_contents(report.plan)} of {minute(report.plan.created_at)} to {report.plan.target}",
         *([f"erased again: {again}"] if again else []),

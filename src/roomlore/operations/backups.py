@@ -69,7 +69,7 @@ class RestoreReport:
 
     plan: RestorePlan
     is_dry_run: bool
-    #: What was erased since the backup and is erased again, by kind. None if no record of erasures was read.
+    #: What was erased since the backup and is erased again, by kind. None if nothing says what was erased.
     erased_again: Mapping[str, int] | None
 
 
@@ -186,6 +186,9 @@ async def restore_backup(
         erased = await _fill(
             settings, dsn, reader, contents, options=options, is_empty=is_empty, on_progress=on_progress
         )
+        if erased is None and _is_database(source):
+            # It was copied as it is now, so nothing was erased since.
+            erased = Counter[str]()
         return RestoreReport(plan=plan, is_dry_run=False, erased_again=erased)
 
 
