@@ -656,6 +656,17 @@ async def test_times_of_erasures_stay(databases: Databases, told: Told, source: 
     assert databases.rows(source, times) == before
 
 
+async def test_a_revoked_key_stays_revoked(databases: Databases, told: Told, source: str) -> None:
+    async with opened(databases.url(source)) as app:
+        [bo] = [key for key in await app.keys.all() if key.name == "for Bo"]
+        await app.keys.revoke(str(bo.id))
+
+    report = await restore(databases.url(source), told.file, REPLACE)
+
+    assert databases.rows(source, "select name from api_keys where revoked_at is not null") == ["for Bo"]
+    assert report.erased_again == {"keys": 1}
+
+
 async def test_an_erased_person_is_not_imported_again_after_a_restore(
     databases: Databases, told: Told, source: str
 ) -> None:

@@ -5,6 +5,7 @@ either all of it happens or nothing.
 """
 
 import asyncio
+import os
 import tempfile
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -121,10 +122,11 @@ async def write_backup(
             contents = await asyncio.to_thread(
                 check_part, stream, str(file), partial(on_progress, "checking")
             )
-            size = stream.seek(0, 2)
-        async with backup.owner_connection(dsn) as conn:
-            await backup.become_owner(conn)
-            await _audit(conn, "backup")
+            size = stream.seek(0, os.SEEK_END)
+            # A file that nobody can find in the audit log must not appear.
+            async with backup.owner_connection(dsn) as conn:
+                await backup.become_owner(conn)
+                await _audit(conn, "backup")
     return BackupReport(
         file=str(file),
         created_at=contents.header.created_at,
