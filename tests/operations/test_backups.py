@@ -509,7 +509,7 @@ async def test_nobody_else_may_be_connected(
     target = databases.make(bare)
 
     async with opened(databases.url(target)):
-        with pytest.raises(Conflict, match="stop `roomlore serve`, workers"):
+        with pytest.raises(Conflict, match=r"roomlore_admin is connected .* stop `roomlore serve`, workers"):
             await restore(databases.url(target), told.file)
     await restore(databases.url(target), told.file)
 
@@ -541,6 +541,22 @@ async def test_a_failed_restore_leaves_what_was_there(
 
     with pytest.raises(Conflict, match="failed"):
         await restore(databases.url(source), told.file, REPLACE)
+    assert databases.dump(source) == before
+
+
+async def test_an_interrupted_restore_leaves_what_was_there(
+    databases: Databases, told: Told, source: str
+) -> None:
+    databases.execute(source, "delete from api_keys")
+    before = databases.dump(source)
+
+    def interrupt(phase: str, done: int, _: int) -> None:
+        if phase == "restoring" and done > 50:
+            raise KeyboardInterrupt
+
+    url = databases.url(source)
+    with pytest.raises(KeyboardInterrupt):
+        await restore_backup(settings_of(url), str(told.file), REPLACE, on_progress=interrupt)
     assert databases.dump(source) == before
 
 

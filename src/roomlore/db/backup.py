@@ -83,8 +83,8 @@ async def rows_by_model(conn: Connection) -> dict[str, int]:
 
 
 @QUERIES.query
-async def other_connections(conn: Connection) -> int:
-    """Return how many other connections the database has."""
+async def other_logins(conn: Connection) -> set[str]:
+    """Return the logins of Roomlore that have other connections to the database."""
     ...
 
 
@@ -291,23 +291,25 @@ def _translate_lock_errors() -> Generator[None]:
     try:
         yield
     except psycopg.errors.LockNotAvailable:
-        raise Conflict("restore", _IN_USE.format("somebody else")) from None
+        raise _in_use("somebody else") from None
 
 
-_IN_USE = "{} is connected to the database; stop `roomlore serve`, workers and other programs that use it"
+def _in_use(login: str) -> Conflict:
+    return Conflict(
+        "restore",
+        f"{login} is connected to the database; stop `roomlore serve`, workers and other programs that use it",
+    )
 
 
 async def _check_alone(conn: Connection) -> None:
-    others = await other_connections(conn)
     for _ in range(int(_GONE_SECONDS / _POLL_SECONDS)):
-        if not others:
+        if not await other_logins(conn):
             return
         await asyncio.sleep(_POLL_SECONDS)
-        # Statistics of other connections are kept until the end of the transaction, unless they are cleared.
+        # The list of connections is kept until the end of the transaction, unless it is cleared.
         await conn.execute("select pg_stat_clear_snapshot()")
-        others = await other_connections(conn)
-    if others:
-        raise Conflict("restore", _IN_USE.format("somebody else"))
+    if others := await other_logins(conn):
+        raise _in_use(", ".join(sorted(others)))
 
 
 async def clear(conn: Connection) -> None:
@@ -331,7 +333,7 @@ async def fill(
             for piece in text:
                 await copy.write(piece)
                 on_progress("restoring", done := done + piece.count(b"\n"), contents.total_rows)
-    await conn.execute("analyze")
+    await conn.execute(sql.SQL("analyze {}").format(_identifiers(sorted(known))))
 
 
 @asynccontextmanager

@@ -223,6 +223,13 @@ class _Damaged(BadInput):
         super().__init__("backup", why)
 
 
+#: What reading a damaged file may raise.
+_DAMAGES = (
+    *(_Damaged, tarfile.HeaderError, zlib.error, ValueError, KeyError, TypeError),
+    *(AttributeError, OverflowError, RecursionError),
+)
+
+
 class BackupReader:
     """Reads a file. Everything is checked before it is used."""
 
@@ -238,7 +245,7 @@ class BackupReader:
         """
         try:
             return self._checked(on_checked)
-        except (_Damaged, tarfile.HeaderError, zlib.error, ValueError, KeyError, TypeError) as error:
+        except _DAMAGES as error:
             why = error.why if isinstance(error, _Damaged) else "its bytes are not those that were written"
             raise BadInput(
                 f"backup {self._name!r}", f"is damaged: {why}; nothing was changed, use another backup"
@@ -290,7 +297,7 @@ class BackupReader:
         contents = _contents(header, self._read_content(size))
         _compare(contents, {name: (rows, text.hexdigest()) for name, (rows, text) in found.items()})
         before = self._digest.hexdigest()
-        if self._stream.read() != _tail(before):
+        if self._stream.read(len(_tail(before)) + 1) != _tail(before):
             raise _Damaged("its digest is another, or it does not end where it should")
         on_checked(total, total)
         return contents
@@ -330,6 +337,8 @@ class BackupReader:
 
     def _next_header(self) -> tuple[str, int]:
         info = tarfile.TarInfo.frombuf(self._read(BLOCK), "utf-8", "strict")
+        if info.size < 0:
+            raise _Damaged("a member has no size")
         return info.name, info.size
 
     def _read_content(self, size: int) -> bytes:

@@ -37,11 +37,20 @@ select now();
 -- name: rows_by_model
 select model, count(*) from embedded group by model order by model;
 
--- name: other_connections
--- Background processes of the server have no user.
-select count(*)
-from pg_stat_activity
-where datname = current_database() and pid <> pg_backend_pid() and usesysid is not null;
+-- name: other_logins
+-- Only of Roomlore: monitoring may stay connected.
+select distinct activity.usename::text
+from pg_stat_activity as activity
+where activity.datname = current_database()
+  and activity.pid <> pg_backend_pid()
+  and (
+    activity.usename = 'roomlore_app'
+    or exists (
+      select
+      from pg_auth_members as granted
+      where granted.roleid = 'roomlore_app'::regrole and granted.member = activity.usesysid
+    )
+  );
 
 -- name: org_ids
 select org_id from orgs order by org_id;
