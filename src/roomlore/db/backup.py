@@ -112,7 +112,9 @@ async def owner_connection(dsn: str) -> AsyncGenerator[Connection]:
     with translate_connection_errors():
         async with await connect(dsn, options=connections.SESSION_OPTIONS) as conn:
             check_server(conn)
-            await check_version(conn)
+            with translate_errors():
+                await check_version(conn)
+                await conn.execute("set role roomlore_app")
             await configure(conn)
             await conn.execute("reset role")
             async with conn.transaction():
@@ -252,7 +254,9 @@ async def is_empty(dsn: str) -> bool:
     """Return whether a database has no schema, or no rows but those that opening it makes."""
     async with await connect(dsn, options=connections.SESSION_OPTIONS) as conn:
         check_server(conn)
-        if not await found_version(conn):
+        with translate_errors():
+            version_found = await found_version(conn)
+        if not version_found:
             return True
     async with snapshot(dsn) as conn:
         return await _is_empty(conn)
