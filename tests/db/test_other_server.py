@@ -68,3 +68,26 @@ def test_an_ordinary_login_migrates_and_runs_everything(server):
     }
     assert findings["login"]["detail"] == "landlord"
     assert all(finding["is_well"] for finding in findings.values())
+
+
+def test_a_backup_goes_to_another_version_and_back(server, tmp_path):
+    house = url(server, "landlord", "landlord", "house")
+    admin = psycopg.conninfo.make_conninfo(server.admin_dsn, dbname="house")
+    with psycopg.connect(admin, autocommit=True) as conn:
+        conn.execute("create extension vector")
+    home, back, file = (str(tmp_path / name) for name in ("home", "back", "file"))
+    for words in (
+        ("--data", home, "demo"),
+        ("--data", home, "backup", file),
+        ("--database", house, "restore", file),
+        ("--data", back, "restore", house),
+    ):
+        command = [sys.executable, "-m", "roomlore", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr
+    said = []
+    for place in (("--data", home), ("--database", house), ("--data", back)):
+        command = [sys.executable, "-m", "roomlore", *place, "--org", "demo", "--json", "messages", "harbour"]
+        said.append(subprocess.run(command, capture_output=True, text=True, timeout=200, check=True).stdout)
+    assert len(said[0]) > 10_000
+    assert said[0] == said[1] == said[2]

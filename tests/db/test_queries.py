@@ -16,7 +16,7 @@ from psycopg._queries import PostgresQuery
 from psycopg.adapt import Transformer
 
 import roomlore.db
-from roomlore.db import messages
+from roomlore.db import kept_erasures, messages
 from roomlore.db.cluster import Cluster
 from roomlore.db.queries import Connection, DeclaredQuery, Queries
 
@@ -83,6 +83,8 @@ def check_declared(
 def conn(cluster: Cluster) -> Iterator[psycopg.Connection]:
     with psycopg.connect(cluster.app_dsn, options="-c search_path=roomlore,public") as conn:
         conn.execute(messages.QUERIES.by_name["make_staging"])
+        for name in kept_erasures.MAKES:
+            conn.execute(kept_erasures.QUERIES.by_name[name])
         yield conn
 
 

@@ -27,6 +27,10 @@ VERBS: Mapping[str, Verb] = {
         "people:audit_log",
         "Show who read or changed what, newest first: keys, viewers and ids, never message text.",
     ),
+    "backup": Verb(
+        "backup:backup",
+        "Write everything in the database, of all orgs, to FILE, and check it.",
+    ),
     "context": Verb(
         "search:context", "Print the context that an agent needs to answer a message of ROOM, with sources."
     ),
@@ -99,6 +103,10 @@ VERBS: Mapping[str, Verb] = {
         "Remove the text of MESSAGE and everything derived from it; its place and author stay.",
     ),
     "remember": Verb("memories:remember", "Store TEXT as a memory."),
+    "restore": Verb(
+        "backup:restore",
+        "Fill an empty database from SOURCE: a backup, or the data folder or URL of another database.",
+    ),
     "retention": Verb(
         "erasure:retention", "Set how long ROOM keeps its messages; the worker erases older ones."
     ),

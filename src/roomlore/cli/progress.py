@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from roomlore.cli.output import Output
 
@@ -60,6 +60,34 @@ def job_progress(
         disentangling = bar.add_task("disentangling", total=None)
         embedding = bar.add_task("embedding", total=waiting or None)
         yield partial(bar.advance, disentangling), partial(bar.advance, embedding)
+
+
+class PhaseProgress:
+    """A progress bar for each phase of some work. It can pause while a question is asked."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._tasks = dict[str, TaskID]()
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        """Update the bar of a phase."""
+        if phase not in self._tasks:
+            self._tasks[phase] = self._bar.add_task(phase)
+        self._bar.update(self._tasks[phase], completed=done, total=total or None)
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Hide the bars while a question is asked."""
+        self._bar.stop()
+        yield
+        self._bar.start()
+
+
+@contextmanager
+def phase_progress(output: Output) -> Generator[PhaseProgress]:
+    """Show how much of each phase is done."""
+    with _counting(output) as bar:
+        yield PhaseProgress(bar)
 
 
 def _counting(output: Output) -> Progress:

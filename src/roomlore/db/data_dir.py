@@ -179,8 +179,8 @@ def check_version(home: DataDir, binaries: Binaries) -> None:
         raise DatabaseUnavailable(
             f"{home.pgdata} was written by PostgreSQL {found or '(unknown)'}; the programs in {binaries.folder} are of "
             f"version {binaries.major}, which cannot read it",
-            cure=f"open it with the programs of PostgreSQL {found or 'that wrote it'}, save it with their pg_dump, and "
-            "restore that into a new data directory",
+            cure=f"name the programs of PostgreSQL {found or 'that wrote it'} with ROOMLORE_PG_BIN and run `roomlore backup`; "
+            "then restore that into a new data directory without ROOMLORE_PG_BIN",
         )
 
 

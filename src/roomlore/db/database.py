@@ -74,7 +74,7 @@ class Pool(AsyncConnectionPool[Connection]):
             kwargs={"autocommit": True, "options": connections.SESSION_OPTIONS},
             min_size=1,
             max_size=size,
-            configure=_configure,
+            configure=configure,
             # After a restart of the server, no caller gets a connection to the old server.
             check=_check_if_readable,
             open=False,
@@ -172,7 +172,7 @@ class Database:
     async def audit_transaction(self, viewer: Viewer) -> AsyncGenerator[Connection]:
         """Give a connection for a viewer's line of the activity log; its commit does not wait for the disk."""
         async with self._write_transaction() as conn:
-            await _set_viewer(conn, replace(viewer, destination=None))
+            await set_viewer(conn, replace(viewer, destination=None))
             await conn.execute("set local synchronous_commit = off")
             yield conn
 
@@ -227,7 +227,7 @@ class Database:
         for attempt in range(1, CHANGE_ATTEMPTS + 1):
             try:
                 async with self._write_transaction() as conn:
-                    await _set_viewer(conn, operator)
+                    await set_viewer(conn, operator)
                     result = await work(conn)
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 if attempt == CHANGE_ATTEMPTS:
@@ -332,7 +332,8 @@ async def bind_destination(conn: Connection, destination: RoomId | MessageId) ->
     return bool(row[0])
 
 
-async def _configure(conn: Connection) -> None:
+async def configure(conn: Connection) -> None:
+    """Give a connection the application role, and what its statements need: types and a temporary table."""
     # A session of another login takes on this role and its fewer rights; the embedded server logs in as this role.
     await conn.execute("set role roomlore_app")
     if await connections.reset_session(conn):
@@ -380,5 +381,6 @@ def _set_local(name: LiteralString, value: str | int) -> sql.Composed:
     return sql.SQL("set local {} = {}").format(sql.SQL(name), sql.Literal(value))
 
 
-async def _set_viewer(conn: Connection, viewer: Viewer) -> None:
+async def set_viewer(conn: Connection, viewer: Viewer) -> None:
+    """State who reads, until the transaction ends."""
     await conn.execute(_viewer(viewer))
