@@ -61,7 +61,7 @@ VERBS: Mapping[str, Verb] = {
     "graph": Verb("graph:graph", "Ask who wrote what, who talks to whom, and who knows what about whom."),
     "import": Verb(
         "import_run:import_",
-        "Import exports: Discord, Slack, Telegram, Matrix, Mattermost, Zulip, IRC, or JSON lines.",
+        "Import exports of chat platforms, assistants and mailing lists, logs, or JSON lines.",
     ),
     "index": Verb("monitoring:index", "Keep indexes in Qdrant and Neo4j."),
     "keys": Verb("keys:keys", "Create, list and revoke API keys."),

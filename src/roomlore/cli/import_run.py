@@ -93,7 +93,10 @@ def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Se
 @click.option("--embed/--no-embed", default=True, help="Also disentangle and embed the messages. [embed]")
 @click.pass_obj
 def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
-    """Import exports: Discord, Slack, Telegram, Matrix, Mattermost, Zulip, IRC, or JSON lines.
+    """Import exports of chat platforms, assistants and mailing lists, logs, or JSON lines.
+
+    The formats are Discord (JSON, HTML, CSV), Slack, Telegram, WhatsApp, Matrix, Mattermost, Zulip, IRC, mbox, ChatGPT,
+    Claude, agent logs, OpenAI, Zep, Letta, LangChain, points of Qdrant, and Roomlore's own messages and exports.
 
     You can repeat an import: it adds only what is missing and never opens a closed room. The report says who may read
     each room, and why. Unless you give --no-embed, the import also applies the retention of rooms.
