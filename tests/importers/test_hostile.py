@@ -18,17 +18,26 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram, whatsapp
 from roomlore.importers.export import choose_importer, open_export
 from roomlore.importers.json_stream import walk
 
-READERS = {module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)}
+READERS = {
+    module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, whatsapp)
+}
 FILES = {
     "discord": "plans.json",
     "slack": "general/2024-01-01.json",
     "telegram": "result.json",
     "irc": "2024-01-01.log",
     "jsonl": "a.jsonl",
+    "whatsapp": "WhatsApp Chat with Ana.txt",
+}
+#: Whole files of the formats that are not JSON.
+TEXTS = {
+    "irc": "[12:00] <ana> hi\n=== ben left\n" * 3,
+    "whatsapp": "\u200e[20/1/24, 9:05:00 PM] Ana: \u200eEncrypted\n[21/1/24, 9:06:00 PM] Ben: a <b>\nmore\n"
+    * 2,
 }
 RECORDS = {
     "discord": {
@@ -375,11 +384,7 @@ def test_halves_are_told_from_pairs_wherever_the_bytes_are_divided(pieces, at_on
 @quick
 @given(data=st.data())
 def test_flipped_bytes_never_raise(tmp_path, name, data):
-    text = (
-        "[12:00] <ana> hi\n=== ben left\n" * 3
-        if name == "irc"
-        else contents(name, [good(name, number) for number in (1, 2)])
-    )
+    text = TEXTS.get(name) or contents(name, [good(name, number) for number in (1, 2)])
     damaged = bytearray(text.encode())
     for place, value in data.draw(
         st.lists(st.tuples(st.integers(0, len(damaged) - 1), st.integers(0, 255)), max_size=6)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import discord, irc, jsonl, slack, telegram
+from roomlore.importers import discord, irc, jsonl, slack, telegram, whatsapp
 from roomlore.importers.export import choose_importer, open_export
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
-READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)]
+READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, whatsapp)]
 
 pytestmark = pytest.mark.skipif(
     not (SAMPLES / "EXPECTED.json").exists(), reason="no samples beside the checkout"
@@ -132,6 +132,47 @@ def test_irc(sample, name):
     assert len(result.messages) == counts["lines"] - 1
     assert len(authors(result)) == counts["nicks"]
     assert len({m.external_id for m in result.messages}) == len(result.messages)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_[mmddyy]_24hrs",
+        "test_ddmmyy_24hrs",
+        "test_mmddyy_24hrs",
+        "test_mmddyyyy_12hrs",
+        "test_yyyymmdd_24hrs",
+    ],
+)
+def test_whatsapp(sample, name):
+    result = sample(f"whatsapp/{name}.txt")
+    assert [f"{m.sent_at:%Y-%m-%d %H:%M}" for m in result.messages] == [
+        "2019-01-01 11:25",
+        "2019-01-20 11:23",
+        "2019-01-30 20:49",
+        "2020-06-10 15:55",
+        "2020-06-20 00:08",
+        "2020-06-30 09:10",
+        "2021-12-10 10:10",
+        "2021-12-20 12:10",
+        "2021-12-30 22:01",
+    ]
+    assert Counter(m.author.name for m in result.messages) == {
+        "John Doe": 3,
+        "Jahn Doe": 1,
+        "John-John Doe": 1,
+        "John Doe 🤓": 1,
+        "🤓": 1,
+        "WhatsApp": 2,
+    }
+    assert [m.body for m in result.messages if m.kind == "system"] == [
+        '+12 345 578 created group "Groupname"',
+        "You were added",
+    ]
+    assert result.messages[1].body == "."
+    assert result.messages[2].body.count("\n") == result.messages[8].body.count("\n") == 1
+    assert all("date_order" not in m.metadata["platform"] for m in result.messages)
+    assert {m.room.kind for m in result.messages} == {"group_dm"}
 
 
 @pytest.mark.sampled(1)
