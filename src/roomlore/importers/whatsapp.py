@@ -7,7 +7,7 @@ the file names the chat. Ids are derived from author, time and text, so that a l
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -180,6 +180,8 @@ class _Chat:
     #: Whether another order is as likely.
     is_order_assumed: bool
     authors: frozenset[str]
+    #: The authors by their names in mentions.
+    by_mention: Mapping[str, str]
     #: The name under which an iPhone writes messages of the app.
     app_sender: str
     #: The names of the files beside the chat.
@@ -210,6 +212,7 @@ def _chat(source: ExportFiles, file: str, found: tuple[Shape, _Survey], options:
         order=order,
         is_order_assumed=is_assumed,
         authors=frozenset(authors),
+        by_mention={_mention_name(name): name for name in sorted(authors)},
         app_sender=app_sender,
         files=frozenset(PurePosixPath(one).name for one in source.files if one.rpartition("/")[0] == folder),
         zone=options.zone,
@@ -433,10 +436,13 @@ def _sent_by(text: str, chat: _Chat, *, is_first: bool) -> tuple[str, str]:
 
 
 def _mentioned(content: Content, chat: _Chat) -> list[str]:
-    """Return the mentioned authors. A name that is not saved on the phone has a tilde before it."""
-    by_name = {name.lstrip("~ \xa0\u202f"): name for name in chat.authors}
-    names = (_sender(name).lstrip("~ \xa0\u202f") for name in content.mentions)
-    return [by_name[name] for name in names if name in by_name]
+    names = map(_mention_name, content.mentions)
+    return [chat.by_mention[name] for name in names if name in chat.by_mention]
+
+
+def _mention_name(name: str) -> str:
+    """Return a name without the tilde of names that are not saved on the phone."""
+    return _sender(name).lstrip("~ \xa0\u202f")
 
 
 def _derived_id(entry: _Entry, sender: str, content: Content, repeats: Counter[str]) -> str:

@@ -18,7 +18,7 @@ _MAX_OWN_LINE = 400
 
 _FILE_NAME = r"[^<>\n/\\]{1,200}\.\w{1,8}"
 #: "<attached: 0001-PHOTO.jpg>".
-_ATTACHED = lazy_pattern(rf"{MARK}?<[^<>:\n]{{1,40}}: ?(?P<name>{_FILE_NAME})>", most=_MAX_OWN_LINE)
+_ATTACHED = lazy_pattern(rf"{MARK}?<[^<>:\n]{{1,40}}[:\uff1a] ?(?P<name>{_FILE_NAME})>", most=_MAX_OWN_LINE)
 #: "IMG-20240120-WA0001.jpg (file attached)".
 _FILE_LINE = lazy_pattern(rf"(?P<name>{_FILE_NAME}) \((?P<words>[^()\d\n]{{3,40}})\)", most=_MAX_OWN_LINE)
 _WHATSAPP_FILE = lazy_pattern(r"[A-Z]{3}-\d{8}-WA\d{4,6}\.\w{2,5}")
@@ -26,7 +26,7 @@ _WHATSAPP_FILE = lazy_pattern(r"[A-Z]{3}-\d{8}-WA\d{4,6}\.\w{2,5}")
 _DOCUMENT = lazy_pattern(rf"(?P<name>{_FILE_NAME}) • {MARK}[^\n]*", most=_MAX_OWN_LINE)
 #: "<Media omitted>": words alone between angle brackets.
 _OMITTED = lazy_pattern(r"<(?P<words>[^<>=/\"'\d\n]{3,80})>")
-_EDITED = lazy_pattern(r"<(?P<words>[^<>=/:\"\d\n]{3,80})>")
+_EDITED = lazy_pattern(r"<(?P<words>[^<>=/:\uff1a\"\d\n]{3,80})>")
 _PLACE = lazy_pattern(
     r"[^:\n]{1,40}: https://maps\.google\.com/\?q=(?P<place>-?\d{1,3}\.\d{1,20},-?\d{1,3}\.\d{1,20})"
 )
