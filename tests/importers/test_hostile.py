@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram, whatsapp
+from roomlore.importers import discord, irc, jsonl, mbox, qdrant, slack, telegram, whatsapp
 from roomlore.importers.export import choose_importer, open_export
 from roomlore.importers.json_stream import walk
 
@@ -32,6 +32,7 @@ FILES = {
     "irc": "2024-01-01.log",
     "jsonl": "a.jsonl",
     "whatsapp": "WhatsApp Chat with Ana.txt",
+    "mbox": "list.mbox",
 }
 #: Whole files of the formats that are not JSON.
 TEXTS = {

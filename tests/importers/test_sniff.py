@@ -1,10 +1,10 @@
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram, whatsapp
+from roomlore.importers import discord, irc, jsonl, mbox, qdrant, slack, telegram, whatsapp
 from roomlore.importers.export import choose_importer, open_export
 
-READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, qdrant, whatsapp)]
+READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, qdrant, whatsapp, mbox)]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
 TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
 POINT = {
@@ -17,6 +17,9 @@ EXPORTS = {
     "slack": {"general/2024-01-01.json": []},
     "irc": {"2024-01-01.log": "[12:00] <ana> hi\n"},
     "whatsapp": {"WhatsApp Chat with Ana.txt": "20/01/24, 21:05 - Ana: hi\n"},
+    "mbox": {
+        "2024-January.txt": "From ana at x.org  Sat Jan 20 21:05:00 2024\nFrom: ana at x.org (Ana)\n\nhi\n"
+    },
     "jsonl": {"a.jsonl": '{"schema": "roomlore.message/1"}\n'},
     "qdrant": {"pip.json": {"result": {"points": [POINT], "next_page_offset": None}, "status": "ok"}},
 }
@@ -37,7 +40,7 @@ def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
     ):
         choose_importer(source, READERS)
     assert "a.bin, b, c and 1 more" in str(caught.value)
-    assert "jsonl, discord, slack, telegram, irc, qdrant, whatsapp" in str(caught.value)
+    assert "jsonl, discord, slack, telegram, irc, qdrant, whatsapp, mbox" in str(caught.value)
 
 
 def test_an_empty_folder_is_no_export(tmp_path):

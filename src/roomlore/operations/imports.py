@@ -12,7 +12,7 @@ from roomlore.db.queries import Connection
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, SkippedRecord, Visibility
 from roomlore.domain.records import Viewer
-from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram, whatsapp
+from roomlore.importers import discord, irc, jsonl, mbox, qdrant, slack, telegram, whatsapp
 from roomlore.ingest.clean import RoomCleaner, clean, clean_room
 from roomlore.ingest.imports import ImportOptions, ImportReport, Progress, StoreBatch, import_export, rooms_in
 from roomlore.ingest.visibility import ExistingRooms, RoomName, check_room_names
@@ -25,6 +25,7 @@ READERS = (
     telegram.IMPORTER,
     irc.IMPORTER,
     whatsapp.IMPORTER,
+    mbox.IMPORTER,
     qdrant.IMPORTER,
 )
 
