@@ -23,7 +23,7 @@ from roomlore.importers.export import choose_importer, open_export
 from roomlore.importers.json_stream import walk
 
 READERS = {
-    module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, whatsapp)
+    module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, whatsapp, mbox)
 }
 FILES = {
     "discord": "plans.json",
@@ -38,6 +38,13 @@ FILES = {
 TEXTS = {
     "irc": "[12:00] <ana> hi\n=== ben left\n" * 3,
     "whatsapp": "\u200e[20/1/24, 9:05:00 PM] Ana: \u200eEncrypted\n[21/1/24, 9:06:00 PM] Ben: a <b>\nmore\n"
+    * 2,
+    "mbox": (
+        "From a@x.org Sat Jan 20 21:05:00 2024\nFrom: =?utf-8?b?QW5h?= <a@x.org>\nDate: Sat, 20 Jan 2024 21:05:00 +0100\n"
+        'Message-ID: <1@x>\nList-Id: L <l.x.org>\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n'
+        "Content-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: quoted-printable\n\n<p>=C3=A9</p>\n--b\n"
+        'Content-Disposition: attachment; filename="a.png"\n\nx\n--b--\n\n'
+    )
     * 2,
 }
 RECORDS = {

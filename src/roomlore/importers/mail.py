@@ -31,18 +31,19 @@ _MAX_NAME = 300
 
 _SPACE = lazy_pattern(r"\s+")
 #: Codecs that are no character sets, or slow.
-_UNSAFE_CODECS = frozenset({"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "utf-7"})
+_UNSAFE_CODECS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"})
 #: Names that many programs use for a larger character set.
 _LARGER_CODECS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "ks_c_5601-1987": "cp949"}
 
 
 def decoded(data: bytes, charset: str = "") -> str:
     """Return bytes as text in the named character set. If it is wrong or unknown, the bytes decide."""
-    for name in (_codec(charset), "utf-8", "cp1252"):
-        try:
-            return data.decode(name) if name else data.decode("utf-8")
-        except (UnicodeError, LookupError, ValueError):
-            continue
+    name = _codec(charset)
+    for codec, errors in ((name, "strict"), ("utf-8", "strict"), (name, "replace"), ("cp1252", "strict")):
+        is_usable = codec and (errors == "strict" or codec != "utf-8")
+        with suppress(UnicodeError, LookupError, ValueError):
+            if is_usable:
+                return data.decode(codec, errors)
     return data.decode("latin-1")
 
 
@@ -51,7 +52,7 @@ def _codec(charset: str) -> str:
         name = codecs.lookup(charset[:40]).name
     except (LookupError, ValueError):
         return ""
-    return "" if name in _UNSAFE_CODECS else _LARGER_CODECS.get(name, name)
+    return "" if name.replace("_", "-") in _UNSAFE_CODECS else _LARGER_CODECS.get(name, name)
 
 
 def header(mail: "Message[str, str]", name: str) -> str:
@@ -72,7 +73,7 @@ def decoded_words(text: str) -> str:
     except (binascii.Error, ValueError, UnicodeError, LookupError):
         return text
     words = (_decoded_piece(one, charset) if isinstance(one, bytes) else one for one, charset in pieces)
-    return _SPACE.sub(" ", "".join(words)).strip()
+    return _SPACE.sub(" ", "".join(words)).strip() or text
 
 
 def _decoded_piece(piece: bytes, charset: str | None) -> str:

@@ -6,6 +6,7 @@ Pitfalls: only a line `From …` divides the mails, and such a line may also be 
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from email.message import Message
@@ -216,32 +217,18 @@ def _sent(raw: _RawMail, mail: "Message[str, str]", zone: ZoneInfo | None) -> tu
     """Return the time, and whether its zone is stated. Without a date, the time of delivery counts."""
     written = header(mail, "date")
     for text in (written, raw.from_line.removeprefix("From ").partition(" ")[2].strip()):
-        parts = _date_parts(text)
-        if parts is not None:
-            try:
-                return _moment(parts, zone, is_utc="-0000" in text)
-            except (ValueError, OverflowError):
-                continue
+        with suppress(ValueError, TypeError, IndexError, OverflowError):
+            parts = parsedate_tz(text[:200])
+            if parts is not None:
+                # Python reads a missing or unknown zone as UTC.
+                offset = parts[9] or 0
+                is_stated = bool(offset or _UTC_ZONE.search(text))
+                stated = timezone(timedelta(seconds=offset)) if is_stated else zone or UTC
+                return datetime(*parts[:5], min(parts[5], 59), tzinfo=stated).astimezone(UTC), is_stated
     raise MalformedRecord("no time", written[:100])
 
 
-def _date_parts(text: str) -> tuple[int, ...] | None:
-    try:
-        parts = parsedate_tz(text[:200])
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return None if parts is None else (*parts[:6], _NO_OFFSET if parts[9] is None else parts[9])
-
-
-_NO_OFFSET = 10**9
-
-
-def _moment(parts: tuple[int, ...], zone: ZoneInfo | None, *, is_utc: bool) -> tuple[datetime, bool]:
-    year, month, day, hour, minute, second, offset = parts
-    is_stated = is_utc or offset != _NO_OFFSET
-    stated = UTC if is_utc else timezone(timedelta(seconds=offset)) if is_stated else zone or UTC
-    return datetime(year, month, day, hour, minute, min(second, 59), tzinfo=stated).astimezone(UTC), is_stated
-
+_UTC_ZONE = lazy_pattern(r"[+-]0000\b|\b(?:UTC?|GMT|Z)\b")
 
 # Messages
 
