@@ -104,6 +104,7 @@ def test_windows_line_ends_and_a_byte_order_mark(archive):
         ("ana@example.com (=?utf-8?q?=C3=89ne?=)", "ana@example.com", "Éne"),
         ("=?x-no-such?q?=C3=89ne?= <ana@example.com>", "ana@example.com", "Éne"),
         ("=?utf-8?b?!!!?= <ana@example.com>", "ana@example.com", "=?utf-8?b?!!!?="),
+        ("=?utf-8?b?x?= <ana@example.com>", "ana@example.com", "=?utf-8?b?x?="),
         ("Éne <ana@example.com>", "ana@example.com", "Éne"),
         ("Ana Example ana@example.com", "ana@example.com", "Ana Example"),
         ("שרה <ana@example.com>", "ana@example.com", "שרה"),

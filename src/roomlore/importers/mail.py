@@ -11,6 +11,7 @@ import string
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
 from email.parser import BytesHeaderParser
@@ -70,7 +71,7 @@ def decoded_words(text: str) -> str:
         return text
     try:
         pieces = decode_header(text)
-    except (binascii.Error, ValueError, UnicodeError, LookupError):
+    except (HeaderParseError, ValueError, LookupError):
         return text
     words = (_decoded_piece(one, charset) if isinstance(one, bytes) else one for one, charset in pieces)
     return _SPACE.sub(" ", "".join(words)).strip() or text
