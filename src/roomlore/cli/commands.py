@@ -52,7 +52,8 @@ VERBS: Mapping[str, Verb] = {
     ),
     "graph": Verb("graph:graph", "Ask who wrote what, who talks to whom, and who knows what about whom."),
     "import": Verb(
-        "import_run:import_", "Import exports: Discord, Slack (folder or zip), Telegram, IRC, or JSON lines."
+        "import_run:import_",
+        "Import exports: Discord, Slack (folder or zip), Telegram, WhatsApp, IRC, mail, or JSON lines.",
     ),
     "index": Verb("monitoring:index", "Keep indexes in Qdrant and Neo4j."),
     "keys": Verb("keys:keys", "Create, list and revoke API keys."),

@@ -89,7 +89,7 @@ def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Se
 @click.option("--embed/--no-embed", default=True, help="Also disentangle and embed the messages. [embed]")
 @click.pass_obj
 def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
-    """Import exports: Discord, Slack (folder or zip), Telegram, IRC, or JSON lines.
+    """Import exports: Discord, Slack (folder or zip), Telegram, WhatsApp, IRC, mail, or JSON lines.
 
     You can repeat an import: it adds only what is missing and never opens a closed room. The report says who may read
     each room, and why. Unless you give --no-embed, the import also applies the retention of rooms.
