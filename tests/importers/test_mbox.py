@@ -50,7 +50,7 @@ def test_a_mail_keeps_what_the_archive_says(archive):
     assert message.metadata == {"platform": {"subject": "Tides"}}
     assert (message.raw["from"], message.where) == (HEADERS["From"], "list.mbox message 1")
     room = message.room
-    assert (room.external_id, room.name, room.topic) == ("tides.example.org", "tides", "Talk of tides")
+    assert (room.external_id, room.name, room.topic) == ("list:tides.example.org", "tides", "Talk of tides")
     assert (room.kind, room.visibility, room.workspace, room.members) == ("channel", None, "example.org", ())
 
 
@@ -323,7 +323,7 @@ def test_a_page_becomes_text_with_quoted_lines(archive):
 def test_a_mailbox_without_a_list_is_for_those_who_write(archive):
     room = archive(mail(), name="Inbox of Ana.mbox").only.room
     assert (room.external_id, room.name, room.kind, room.visibility) == (
-        "Inbox of Ana",
+        "file:Inbox of Ana",
         "Inbox of Ana",
         "ad_hoc",
         "members",
@@ -332,7 +332,12 @@ def test_a_mailbox_without_a_list_is_for_those_who_write(archive):
 
 def test_a_private_mail_does_not_get_into_the_room_of_a_list(archive):
     result = archive(mail(List_Id="<tides.example.org>"), reply(2), name="all.mbox")
-    assert [m.room.external_id for m in result.messages] == ["tides.example.org", "all"]
+    assert [m.room.external_id for m in result.messages] == ["list:tides.example.org", "file:all"]
+
+
+def test_a_mail_cannot_name_the_room_of_a_file_as_its_list(archive):
+    result = archive(mail(List_Id="<file:all>"), reply(2), name="all.mbox")
+    assert len({m.room.external_id for m in result.messages}) == 2
 
 
 def test_monthly_archives_belong_to_the_room_of_their_folder(read, write):
@@ -342,7 +347,7 @@ def test_monthly_archives_belong_to_the_room_of_their_folder(read, write):
 
 
 def test_a_workspace_may_be_named(archive):
-    assert archive(mail(), workspace="Kim").only.room.external_id == "Kim/list"
+    assert archive(mail(), workspace="Kim").only.room.external_id == "Kim/file:list"
     assert archive(mail(List_Id="<a.b.org>"), workspace="Kim").only.room.workspace == "Kim"
 
 

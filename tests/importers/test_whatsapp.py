@@ -244,6 +244,11 @@ def test_lines_without_a_sender_are_of_the_app(chat):
     assert {m.author.name for m in result.messages if m.kind == "message"} == {"Ana", "Ben", "Cleo"}
 
 
+def test_a_long_name_that_begins_like_another_is_a_name(chat):
+    result = chat(*android("Ana: hi", "Ana María de la Cruz: ho"))
+    assert [m.author.name for m in result.messages] == ["Ana", "Ana María de la Cruz"]
+
+
 def test_names_and_texts_with_colons_and_empty_texts(chat):
     result = chat(*android("Ana: note: this", "Ana Maria: hi", "Ana:", "Ana:.", "Ben: "))
     assert [(m.author.name, m.body) for m in result.messages] == [
@@ -378,6 +383,8 @@ def test_only_two_people_without_signs_of_a_group_are_a_direct_room(chat):
     assert kind("Ana: a", name="chat.txt") is None
     assert kind("Ana: a", "Ben: b", "Cleo: c") == "group_dm"
     assert kind("Ana: a", "Ben: b", name="WhatsApp Chat with Harbour.txt") == "group_dm"
+    assert kind("Ana: a", "Ben: b", name="Bisedë në WhatsApp me Ana.txt") == "dm"
+    assert kind("Ana: a", "Ben: b", name="Bisedë në WhatsApp me Harbour.txt") == "group_dm"
     assert kind("Ana created group “Us”", "Ana: a", "Ben: b", name="chat.txt") == "group_dm"
     assert kind("+49 170 1234567 was added", "Ana: a", "Ben: b", name="chat.txt") == "group_dm"
     assert (
@@ -391,6 +398,20 @@ def test_chats_of_different_people_with_a_contact_of_one_name_stay_apart(chat):
     assert len(rooms) == 2
     early = chat(*android("Ben: b")).only.room.external_id
     assert early in rooms
+
+
+def test_nobody_gets_into_a_direct_room_by_the_name_of_a_group(chat):
+    direct = chat(*android("Ana: a", "Ben: b")).messages[0].room.external_id
+    for name in ("Ana|Ben", "direct:Ana|Ben"):
+        group = chat(*android("Cleo: c", "Dora: d", "Eve: e"), name=f"WhatsApp Chat with {name}.txt")
+        assert group.messages[0].room.name == name
+        assert group.messages[0].room.external_id != direct
+    sides = [("Ana|Ben", "Cleo"), ("Ana", "Ben|Cleo")]
+    rooms = {
+        chat(*android(f"{one}: a", f"{two}: b"), name="c.txt").messages[0].room.external_id
+        for one, two in sides
+    }
+    assert len(rooms) == 2
 
 
 def test_chats_without_a_name_stay_apart(chat):
@@ -407,7 +428,7 @@ def test_a_workspace_keeps_groups_of_one_name_apart(chat):
         chat(*lines, name="WhatsApp Chat with Family.txt", workspace=space).messages[0].room
         for space in ("", "Kim")
     )
-    assert (plain.external_id, named.external_id) == ("Family", "Kim/Family")
+    assert (plain.external_id, named.external_id) == ("group:Family", "Kim/group:Family")
     assert named.workspace == "Kim"
 
 

@@ -142,7 +142,8 @@ def _file_room(source: ExportFiles, file: str, workspace: str) -> IncomingRoom:
         _stem(name) for name in (path.name, *(parent.name for parent in path.parents), source.name) if name
     ]
     name = next((one for one in names if not _PLAIN_NAME.fullmatch(one.casefold())), names[0])
-    key = f"{workspace}/{name}" if workspace else name
+    # The prefixes keep a file and a list of the same name apart, because only the list may be open.
+    key = f"{workspace}/file:{name}" if workspace else f"file:{name}"
     return IncomingRoom(
         external_id=_short_id(key), name=name, kind="ad_hoc", visibility="members", workspace=workspace
     )
@@ -157,7 +158,7 @@ def _room(archive: _Archive, mail: "Message[str, str]") -> IncomingRoom:
     if id_ not in archive.lists:
         label, _, host = id_.partition(".")
         archive.lists[id_] = IncomingRoom(
-            external_id=_short_id(id_),
+            external_id=_short_id(f"list:{id_}"),
             name=label,
             kind="channel",
             topic=decoded_words(match["name"].strip(' "')) if match else "",

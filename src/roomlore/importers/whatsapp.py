@@ -136,8 +136,12 @@ def _authors(survey: _Survey) -> set[str]:
 
 
 def _begins_with_sender(name: str, senders: Counter[str]) -> bool:
+    """Return whether a name is another name with at least three more words, as in "Ana changed the topic to"."""
     words = name.split(" ")
-    return any(" ".join(words[:number]) in senders for number in range(1, len(words) - _MIN_VERB_WORDS + 1))
+    return any(
+        " ".join(words[:number]) in senders and not words[number][:1].isupper()
+        for number in range(1, len(words) - _MIN_VERB_WORDS + 1)
+    )
 
 
 # The room
@@ -226,14 +230,17 @@ def _room(
     path = PurePosixPath(file)
     places = [path.name, *(parent.name for parent in path.parents), source.name]
     title = next((found for found in map(chat_title, places) if found), first)
-    kind = _kind(survey, authors, title)
+    kind = _kind(survey, authors, title=title, file_name=path.stem)
     name = title or (path.stem if path.stem != "_chat" else "WhatsApp chat")
-    if kind == "group_dm" and not (title in authors and len(authors) <= _SIDES):
-        digest = _digest(f"{survey.first.stamp.key}\0{survey.first.rest}")
-        key = title or f"{path.stem}:{digest}"
-    else:
+    # The prefixes keep a group apart that has the name of a direct conversation.
+    if kind != "group_dm" or (title in authors and len(authors) <= _SIDES):
         # Several people may have a contact of the same name. Only both sides together tell their chats apart.
-        key = "|".join(sorted(authors | ({title} if title else set()))) or path.stem
+        sides = sorted(authors | ({title} if title else set())) or [path.stem]
+        key = "direct:" + "|".join(side.replace("|", "||") for side in sides)
+    elif title:
+        key = f"group:{title}"
+    else:
+        key = f"file:{path.stem}:{_digest(survey.first.stamp.key + survey.first.rest)}"
     return IncomingRoom(
         external_id=_short_id(f"{workspace}/{key}" if workspace else key),
         name=name,
@@ -247,9 +254,13 @@ def _room(
 _SIDES = 2
 
 
-def _kind(survey: _Survey, authors: set[str], title: str) -> RoomKind | None:
+def _kind(survey: _Survey, authors: set[str], *, title: str, file_name: str) -> RoomKind | None:
     """Return the kind of a chat; None if it is unknown."""
-    is_of_author = _letters(title) in set(map(_letters, authors)) if title else None
+    is_of_author: bool | None = None
+    if title:
+        is_of_author = _letters(title) in set(map(_letters, authors))
+    elif "whatsapp" in file_name.casefold():
+        is_of_author = any(_letters(author) in _letters(file_name) for author in authors)
     is_group = survey.is_quoting or bool(survey.phones - authors - {title})
     if len(authors) > _SIDES or is_group:
         return "group_dm"
