@@ -266,6 +266,25 @@ def test_attachments_have_name_and_type_and_a_text_file_is_one(archive):
     assert "secret" not in message.body
 
 
+def test_the_files_of_an_alternative_that_is_not_chosen_are_kept(archive):
+    page = parts(PAGE, PICTURE, boundary="b1")
+    piece = f"Content-Type: {page['Content-Type']}\n\n{page['text']}"
+    message = archive(mail(**parts(PLAIN, piece, kind="alternative"))).only
+    assert (text_of(message), message.attachments) == ("plain é", [{"type": "image/png", "name": "é.png"}])
+
+
+def test_the_parts_of_a_digest_are_mails(archive):
+    message = archive(mail(**parts("\nFrom: b@x.org\nSubject: Old\n\ntheir words", kind="digest"))).only
+    assert message.attachments == [
+        {"type": "forward", "author": "b@x.org", "title": "Old", "text": "their words"}
+    ]
+
+
+def test_a_text_without_an_empty_line_before_it_is_kept(archive):
+    lines = mail("").rstrip()
+    assert text_of(archive(f"{lines}\nit rains in Rome\n\nand here\n").only) == "it rains in Rome\n\nand here"
+
+
 def test_a_mail_inside_a_mail_is_a_forward(archive):
     inner = "Content-Type: message/rfc822\n\nFrom: Ben <b@x.org>\nSubject: Old\n\ntheir words"
     message = archive(mail(**parts(PLAIN, inner))).only

@@ -109,7 +109,23 @@ def read_headers(data: bytes) -> tuple["Message[str, str]", bytes]:
         ends = [(data.find(mark), len(mark)) for mark in (b"\n\n", b"\n\r\n")]
         place, length = min((end for end in ends if end[0] >= 0), default=(len(data), 0))
         head, body = data[:place], data[place + length :]
-    return BytesHeaderParser().parsebytes(head[:_MAX_HEADERS] + b"\n\n"), body
+    if head.startswith((b"From ", b">From ")):
+        head = head.partition(b"\n")[2]
+    place = _end_of_headers(head[:_MAX_HEADERS])
+    # Some texts begin without an empty line.
+    early = head[place:_MAX_HEADERS]
+    return BytesHeaderParser().parsebytes(head[:place] + b"\n\n"), early + b"\n\n" + body if early else body
+
+
+def _end_of_headers(head: bytes) -> int:
+    """Return where the first line begins that is no header."""
+    place = 0
+    for line in head.splitlines(keepends=True):
+        name, colon, _ = line.partition(b":")
+        if not (line[:1] in {b" ", b"\t"} or (colon and name and b" " not in name)):
+            break
+        place += len(line)
+    return place
 
 
 def read_content(mail: "Message[str, str]", body: bytes) -> MailContent:
@@ -127,10 +143,14 @@ def _read_part(part: "Message[str, str]", body: bytes, content: MailContent, *, 
     boundary = _parameter(part, "boundary") if kind.startswith("multipart/") else ""
     parts = [read_headers(data) for data in _divided(body, boundary)] if boundary else []
     if parts:
-        if kind == "multipart/alternative":
-            parts = _best_alternative(parts)
-        for inner, data in parts:
-            _read_part(inner, data, content, depth=depth + 1)
+        chosen = _best_alternative(parts) if kind == "multipart/alternative" else None
+        for number, (inner, data) in enumerate(parts):
+            if kind == "multipart/digest":
+                inner.set_default_type("message/rfc822")
+            if chosen in {None, number}:
+                _read_part(inner, data, content, depth=depth + 1)
+            else:
+                _read_files(inner, data, content, depth=depth + 1)
     elif kind == "message/rfc822" and not _is_encoded(part):
         content.attachments.append(_forwarded(body, content, depth=depth))
     else:
@@ -161,12 +181,20 @@ def _forwarded(body: bytes, content: MailContent, *, depth: int) -> dict[str, An
     )
 
 
-def _best_alternative(
-    parts: list[tuple["Message[str, str]", bytes]],
-) -> list[tuple["Message[str, str]", bytes]]:
-    """Return the plain text if there is one; otherwise the last alternative, which is the best."""
-    plain = [one for one in parts if one[0].get_content_type() == "text/plain" and one[1].strip()]
-    return plain[:1] or parts[-1:]
+def _best_alternative(parts: list[tuple["Message[str, str]", bytes]]) -> int:
+    """Return the number of the plain text if there is one; otherwise of the last alternative, which is the best."""
+    for number, (part, body) in enumerate(parts):
+        if part.get_content_type() == "text/plain" and body.strip():
+            return number
+    return len(parts) - 1
+
+
+def _read_files(part: "Message[str, str]", body: bytes, content: MailContent, *, depth: int) -> None:
+    """Read only the files of an alternative that is not chosen."""
+    inside = MailContent(parts=content.parts)
+    _read_part(part, body, inside, depth=depth)
+    content.parts = inside.parts
+    content.attachments += [file for file in inside.attachments if "name" in file]
 
 
 def _divided(body: bytes, boundary: str) -> Iterator[bytes]:
