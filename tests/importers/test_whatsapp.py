@@ -216,6 +216,17 @@ def test_times_with_dots_and_words_and_a_thai_year(chat):
     assert times(chat("20/1/2567 21:05 - Ana: x")) == ["2024-01-20 21:05"]
 
 
+def test_unknown_words_beside_all_times_are_marked_unless_an_hour_shows_24_hours(chat):
+    def half_day(*times):
+        result = chat(*(f"20/01/24, {time} - Ana: x" for time in times))
+        return {message.metadata["platform"].get("half_day") for message in result.messages}
+
+    assert half_day("9:05 xyz", "10:05 zyx") == {"assumed"}
+    assert half_day("9:05 klo", "21:05 klo") == {None}
+    assert half_day("9:05 pm", "10:05 am") == {None}
+    assert half_day("9:05", "10:05") == {None}
+
+
 def test_a_date_that_does_not_exist_is_skipped_with_its_line(chat):
     result = chat(*android("Ana: a"), "99/99/2024, 10:00 - Ana: lost", "its second line", *android("Ana: b"))
     assert [m.body for m in result.messages] == ["a", "b"]

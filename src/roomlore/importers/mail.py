@@ -60,7 +60,9 @@ def header(mail: "Message[str, str]", name: str) -> str:
     """Return the first header of that name as one line, still encoded; empty if there is none."""
     for key, value in mail.raw_items():
         if key.casefold() == name:
-            text = decoded(str(value)[:MAX_HEADER].encode("utf-8", "surrogateescape"))
+            text = str(value)[:MAX_HEADER]
+            if not text.isascii():
+                text = decoded(text.encode("utf-8", "surrogateescape"))
             return _SPACE.sub(" ", text).strip()
     return ""
 

@@ -85,6 +85,9 @@ class _Survey:
     senders: Counter[str] = field(default_factory=Counter[str])
     #: How often a sender's text begins like the app's own words.
     marked: Counter[str] = field(default_factory=Counter[str])
+    #: Whether words beside the times may tell the half of the day, and whether an hour shows that they do not.
+    has_unknown_words: bool = False
+    has_24_hours: bool = False
     is_quoting: bool = False
     phones: set[str] = field(default_factory=set[str])
     #: Names of text files in the chat. They are no chats of their own.
@@ -93,6 +96,8 @@ class _Survey:
     def add(self, head: HeadLine) -> None:
         self.lines += 1
         self.dates.add(head.stamp)
+        self.has_unknown_words |= head.stamp.has_unknown_words
+        self.has_24_hours |= head.stamp.hour in {0, *range(13, 24)}
         sender, text = _divided(head.rest)
         if sender:
             self.senders[sender] += 1
@@ -183,6 +188,8 @@ class _Chat:
     order: DateOrder
     #: Whether another order is as likely.
     is_order_assumed: bool
+    #: Whether times of the afternoon may be read as times of the morning.
+    is_half_day_assumed: bool
     authors: frozenset[str]
     #: The authors by their names in mentions.
     by_mention: Mapping[str, str]
@@ -215,6 +222,7 @@ def _chat(source: ExportFiles, file: str, found: tuple[Shape, _Survey], options:
         shape=shape,
         order=order,
         is_order_assumed=is_assumed,
+        is_half_day_assumed=survey.has_unknown_words and not survey.has_24_hours,
         authors=frozenset(authors),
         by_mention={_mention_name(name): name for name in sorted(authors)},
         app_sender=app_sender,
@@ -423,6 +431,7 @@ def _item(entry: _Entry, chat: _Chat, clock: _Clock) -> ParsedItem:
         metadata=platform_metadata(
             time_zone=str(chat.zone or ASSUMED_UTC),
             date_order="assumed" if chat.is_order_assumed else None,
+            half_day="assumed" if chat.is_half_day_assumed else None,
             history_lost=content.edited,
         ),
         raw=text,

@@ -70,6 +70,8 @@ class Stamp:
     separator: str
     #: Whether a mark such as PM is beside the time. The hour counts it already.
     is_12_hours: bool
+    #: Whether words beside the time are not known. They may tell the half of the day.
+    has_unknown_words: bool
     #: Whether the mark is written AM or PM, as in the United States.
     has_capitals: bool
     #: Whether a number of the date has a leading zero.
@@ -145,6 +147,7 @@ def _stamp(text: str) -> Stamp | None:
         long_year=0 if lengths[0] == _YEAR_DIGITS else 2 if lengths[2] == _YEAR_DIGITS else None,
         separator=date["sep"].strip(),
         is_12_hours=bool(period),
+        has_unknown_words=bool(words) and not period,
         has_capitals=words in {"AM", "PM"},
         is_padded=any(int(date[part][0]) == 0 for part in ("a", "b")),
     )
