@@ -59,6 +59,7 @@ def test_a_mail_keeps_what_the_archive_says(archive):
 
 def test_mails_are_divided_only_before_headers_and_after_an_empty_line(archive):
     text = (
+        "He sent:\nFrom b@x.org Sat Jan 20 21:05:00 2024\nSubject: pasted\n\n"
         "From here on:\nFrom 10:30 in 2024 it rains.\n\nFrom Monday at 10:30 in 2024\nit rains\n\nFrom: me\n"
     )
     result = archive(mail(text), reply(2))

@@ -331,7 +331,15 @@ def test_what_the_app_wrote_becomes_an_attachment(chat, text, body, attachment):
 
 @pytest.mark.parametrize(
     "text",
-    ["see notes.txt (draft)", "a < b > c", "<b>bold</b>", "<3", "so <sad> today", "two <This was edited"],
+    [
+        "see notes.txt (draft)",
+        "a < b > c",
+        "<b>bold</b>",
+        "<3",
+        "so <sad> today",
+        "great <not really>",
+        "two <This was edited",
+    ],
 )
 def test_what_a_person_wrote_stays_text(chat, text):
     message = chat(*android(f"Ana: {text}")).only
