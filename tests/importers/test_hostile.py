@@ -27,9 +27,11 @@ from roomlore.importers import (
     jsonl,
     matrix,
     mattermost,
+    mbox,
     qdrant,
     slack,
     telegram,
+    whatsapp,
     zulip,
 )
 from roomlore.importers.export import open_export
@@ -38,7 +40,20 @@ from roomlore.importers.recognition import choose_importer
 
 READERS = {
     module.IMPORTER.name: module.IMPORTER
-    for module in (jsonl, discord, discord_html, discord_csv, slack, telegram, matrix, mattermost, zulip, irc)
+    for module in (
+        jsonl,
+        discord,
+        discord_html,
+        discord_csv,
+        slack,
+        telegram,
+        matrix,
+        mattermost,
+        zulip,
+        irc,
+        whatsapp,
+        mbox,
+    )
 }
 FILES = {
     "discord": "plans.json",
@@ -51,6 +66,21 @@ FILES = {
     "zulip": "messages.json",
     "irc": "2024-01-01.log",
     "jsonl": "a.jsonl",
+    "whatsapp": "WhatsApp Chat with Ana.txt",
+    "mbox": "list.mbox",
+}
+#: Whole files of the formats that are not JSON.
+TEXTS = {
+    "irc": "[12:00] <ana> hi\n=== ben left\n" * 3,
+    "whatsapp": "\u200e[20/1/24, 9:05:00 PM] Ana: \u200eEncrypted\n[21/1/24, 9:06:00 PM] Ben: a <b>\nmore\n"
+    * 2,
+    "mbox": (
+        "From a@x.org Sat Jan 20 21:05:00 2024\nFrom: =?utf-8?b?QW5h?= <a@x.org>\nDate: Sat, 20 Jan 2024 21:05:00 +0100\n"
+        'Message-ID: <1@x>\nList-Id: L <l.x.org>\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n'
+        "Content-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: quoted-printable\n\n<p>=C3=A9</p>\n--b\n"
+        'Content-Disposition: attachment; filename="a.png"\n\nx\n--b--\n\n'
+    )
+    * 2,
 }
 RECORDS = {
     "discord": {

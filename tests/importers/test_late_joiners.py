@@ -57,6 +57,19 @@ def slack(folder):
     }
 
 
+def whatsapp(name):
+    lines = [f"{day:%Y-%m-%d}, 00:00 - {who}: {who} speaks" for who, day in DAYS.items()]
+    return {f"WhatsApp Chat with {name}.txt": "\n".join(lines)}
+
+
+def mbox():
+    mails = [
+        f"From - {day:%c}\nFrom: {who}@example.com\nDate: {day:%d %b %Y %H:%M:%S} +0000\n\n{who} writes\n\n"
+        for who, day in DAYS.items()
+    ]
+    return {"private mails.mbox": "".join(mails)}
+
+
 @pytest.fixture
 def begins(app, admin, write):
     """Import an export and return since when each of its members is one."""
@@ -81,7 +94,13 @@ def begins(app, admin, write):
         telegram("private_supergroup"),
         slack("secret"),
         slack("mpdm-ana--ben-1"),
+        whatsapp("Harbour"),
+        mbox(),
     ],
 )
 async def test_members_of_a_private_room_begin_with_their_first_message(begins, files):
     assert await begins(files) == list(DAYS.values())
+
+
+async def test_both_people_of_a_whatsapp_chat_read_it_from_the_beginning(begins):
+    assert await begins(whatsapp("ana")) == [None, None]

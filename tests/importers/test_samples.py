@@ -4,7 +4,6 @@ import json
 import time
 from collections import Counter
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,6 @@ from roomlore.importers import (
 from roomlore.importers.export import open_export
 from roomlore.importers.recognition import choose_importer
 from roomlore.operations.imports import READERS
-
-SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
 
 pytestmark = pytest.mark.skipif(
     not (SAMPLES / "EXPECTED.json").exists(), reason="no samples beside the checkout"
@@ -214,6 +211,47 @@ def test_openai(read):
     rooms = Counter(m.room.external_id for m in result.messages)
     assert list(rooms.values()) == [3, 9, 2, 2]
     assert Counter(m.author.kind for m in result.messages) == {"system": 3, "human": 6, "agent": 7}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_[mmddyy]_24hrs",
+        "test_ddmmyy_24hrs",
+        "test_mmddyy_24hrs",
+        "test_mmddyyyy_12hrs",
+        "test_yyyymmdd_24hrs",
+    ],
+)
+def test_whatsapp(sample, name):
+    result = sample(f"whatsapp/{name}.txt")
+    assert [f"{m.sent_at:%Y-%m-%d %H:%M}" for m in result.messages] == [
+        "2019-01-01 11:25",
+        "2019-01-20 11:23",
+        "2019-01-30 20:49",
+        "2020-06-10 15:55",
+        "2020-06-20 00:08",
+        "2020-06-30 09:10",
+        "2021-12-10 10:10",
+        "2021-12-20 12:10",
+        "2021-12-30 22:01",
+    ]
+    assert Counter(m.author.name for m in result.messages) == {
+        "John Doe": 3,
+        "Jahn Doe": 1,
+        "John-John Doe": 1,
+        "John Doe 🤓": 1,
+        "🤓": 1,
+        "WhatsApp": 2,
+    }
+    assert [m.body for m in result.messages if m.kind == "system"] == [
+        '+12 345 578 created group "Groupname"',
+        "You were added",
+    ]
+    assert result.messages[1].body == "."
+    assert result.messages[2].body.count("\n") == result.messages[8].body.count("\n") == 1
+    assert all("date_order" not in m.metadata["platform"] for m in result.messages)
+    assert {m.room.kind for m in result.messages} == {"group_dm"}
 
 
 @pytest.mark.sampled(1)

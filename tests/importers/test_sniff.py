@@ -33,6 +33,10 @@ EXPORTS = {
     "mattermost": {"import.jsonl": '{"type": "version", "version": 1}\n'},
     "zulip": {"realm.json": {"zerver_realm": []}, "messages-000001.json": {"zerver_message": []}},
     "irc": {"2024-01-01.log": "[12:00] <ana> hi\n"},
+    "whatsapp": {"WhatsApp Chat with Ana.txt": "20/01/24, 21:05 - Ana: hi\n"},
+    "mbox": {
+        "2024-January.txt": "From ana at x.org  Sat Jan 20 21:05:00 2024\nFrom: ana at x.org (Ana)\n\nhi\n"
+    },
     "jsonl": {"a.jsonl": '{"schema": "roomlore.message/1"}\n'},
     "qdrant": {"pip.json": {"result": {"points": [POINT], "next_page_offset": None}, "status": "ok"}},
     "chatgpt": {

@@ -86,3 +86,9 @@ async def test_slack(packed: bool, app: App, admin, tmp_path: Path):  # noqa: FB
     notices = sum(count for kind, count in known["subtypes"].items() if kind not in said)
     assert report["system"] == notices
     assert report["rooms"] <= known["channels"]
+
+
+@pytest.mark.parametrize("path", sorted((SAMPLES / "whatsapp").glob("*.txt")), ids=lambda path: path.stem)
+async def test_whatsapp(path: Path, app: App, admin):
+    report = await imported(app, path, admin)
+    assert (report["messages"], authors(report)) == (9, 5)
