@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,8 @@ from roomlore.importers import (
 from roomlore.importers.export import open_export
 from roomlore.importers.recognition import choose_importer
 from roomlore.operations.imports import READERS
+
+SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
 
 pytestmark = pytest.mark.skipif(
     not (SAMPLES / "EXPECTED.json").exists(), reason="no samples beside the checkout"
