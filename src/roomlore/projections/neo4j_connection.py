@@ -40,6 +40,8 @@ Row = dict[str, Any]
 
 _SEE = "see whether Neo4j runs where ROOMLORE_NEO4J_URL says"
 _REBUILD = rebuild_hint("Neo4j")
+#: The version of the properties that Roomlore writes. An index with another version counts as lost.
+LAYOUT = 2
 #: Attempts of a transaction if another writer interferes. The driver itself retries other failures.
 _MAX_ATTEMPTS = 5
 #: The number of seconds for which the driver retries while a server restarts. Its pauses add about as much again.
@@ -79,7 +81,7 @@ class Transaction:
         for word, value in (words or {}).items():
             text = text.replace(f"<{word}>", value)
         # Each value comes from a closed list in the code.
-        result = await self._transaction.run(cast("LiteralString", text), dict(parameters))
+        result = await self._transaction.run(cast("LiteralString", text), {"layout": LAYOUT, **parameters})
         return await result.data()
 
 

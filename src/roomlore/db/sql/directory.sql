@@ -108,7 +108,8 @@ set
 from noted
 where participants.org_id = %(org_id)s
   and participants.id = noted.id
-  and participants.id in (select id from outdated);
+  and participants.id in (select id from outdated)
+returning participants.id;
 
 -- name: update_kinds
 update participants
@@ -152,7 +153,8 @@ from (
 where rooms.org_id = %(org_id)s
   and rooms.id = noted.id
   and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_open)
-    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open);
+    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open)
+returning rooms.id;
 
 -- name: close_rooms
 update rooms
