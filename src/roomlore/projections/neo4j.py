@@ -67,6 +67,22 @@ def open_neo4j(
     Raises:
         BadInput: the extra is not installed, or the address cannot be used.
     """
+    check_server(url, user=user, password=password)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise BadInput("Neo4j seconds", "must be more than nothing")
+    from roomlore.projections.neo4j_connection import Neo4jConnection  # noqa: PLC0415  needs the extra
+
+    return Neo4jProjection(
+        Neo4jConnection(url, user=user, password=password, database=database, seconds=seconds)
+    )
+
+
+def check_server(url: str, *, user: str, password: str) -> None:
+    """Check that a server can be named like this, and that the driver is there.
+
+    Raises:
+        BadInput: the extra is not installed, or the address cannot be used.
+    """
     parts = server.parse_url("Neo4j", url, schemes=_SCHEMES, example="bolt://host:7687")
     if parts.path.strip("/"):
         raise BadInput("Neo4j URL", "must end with host and port; a database is named apart")
@@ -76,15 +92,8 @@ def open_neo4j(
         )
     if not user or not password:
         raise BadInput("Neo4j user and password", "must be given")
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise BadInput("Neo4j seconds", "must be more than nothing")
     if find_spec("neo4j") is None:
         raise BadInput("Neo4j", "needs the neo4j driver; run: pip install 'roomlore[neo4j]'")
-    from roomlore.projections.neo4j_connection import Neo4jConnection  # noqa: PLC0415  needs the extra
-
-    return Neo4jProjection(
-        Neo4jConnection(url, user=user, password=password, database=database, seconds=seconds)
-    )
 
 
 class Neo4jProjection(Neo4jQueries):
