@@ -152,6 +152,7 @@ async def add_separately(conn: Connection, org_id: OrgId, drafts: Sequence[Memor
     known = await memory_writes.participants_by_id(
         conn, org_id, {who for draft in drafts for _, who in draft.roles}
     )
+    places: list[DedupKey] = []
     for draft in drafts:
         scope = dedup_scope(
             (),
@@ -161,8 +162,9 @@ async def add_separately(conn: Connection, org_id: OrgId, drafts: Sequence[Memor
             audience=draft.audience,
             asserted_by=draft.asserted_by,
         )
-        place = DedupKey(dedup_scope=scope, digest=digest_of(draft.content), draft=draft)
-        await memory_writes.add(conn, org_id, place, confidence=_initial_confidence(draft, known))
+        places.append(DedupKey(dedup_scope=scope, digest=digest_of(draft.content), draft=draft))
+    confidences = {draft.id: _initial_confidence(draft, known) for draft in drafts}
+    await memory_writes.add_many(conn, org_id, places, confidences=confidences)
     await outbox.append(conn, org_id, "memory.added", [draft.id for draft in drafts])
 
 
