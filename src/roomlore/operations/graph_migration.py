@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -11,12 +11,12 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from roomlore.conversations.erased_names import reject_erased_names
-from roomlore.db import directory, erasure_guard, memories
+from roomlore.db import directory, erasure_guard, memories, work_queue
 from roomlore.db.directory import NewAccount
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
 from roomlore.domain.clock import utc_now
-from roomlore.domain.errors import BadInput
+from roomlore.domain.errors import BadInput, DatabaseUnavailable
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, random_id
 from roomlore.domain.incoming import SkippedRecord
 from roomlore.domain.records import AssertionAudience, Memory, MemoryRole, Viewer
@@ -180,6 +180,8 @@ class GraphMigration:
             prepared = await self.access.db.change(self.access.org_id, work)
             parity.add_expected(prepared)
             parity.add_stored(prepared, await self._stored(prepared))
+        if report.added:
+            await self._refresh_statistics()
         report.groups = len(parity.expected)
         report.count_differences = parity.count_differences()
         sample = parity.sample
@@ -227,6 +229,13 @@ class GraphMigration:
         report.added += len(new)
         report.existing += len(existing)
         return list(unique.values())
+
+    async def _refresh_statistics(self) -> None:
+        """Let the database plan its queries for the memories that it has now."""
+        # The memories are stored even if this fails.
+        with suppress(DatabaseUnavailable), work_queue.translate_connection_errors():
+            async with self.access.db.system_connection() as conn:
+                await work_queue.refresh_statistics(conn)
 
     async def _people(self) -> dict[str, ParticipantId]:
         async with self.access.resolving("migrate graph") as conn:
