@@ -151,17 +151,17 @@ def rows_of(nodes: Sequence[Node]) -> Rows:
     """Return statements that write nodes and their edges, with their rows."""
     statements: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for node in nodes:
-        row = {"id": str(node.id), "properties": {**node.properties, "copy": COPY, "id": str(node.id)}}
+        row = {"id": str(node.id), "properties": {**node.properties, "copy": COPY, "uuid": str(node.id)}}
         statements[
-            f"UNWIND $rows AS row MERGE (n:Subject {{copy: $copy, id: row.id}}) SET n += row.properties, n:{node.label}"
+            f"UNWIND $rows AS row MERGE (n:Subject {{copy: $copy, uuid: row.id}}) SET n += row.properties, n:{node.label}"
         ].append(row)
     for node in nodes:
         for edge in node.edges:
             begin, end = ("<-", "-") if edge.incoming else ("-", "->")
             row = {"id": str(node.id), "target": str(edge.target_id), "properties": dict(edge.properties)}
             statements[
-                f"UNWIND $rows AS row MATCH (n:Subject {{copy: $copy, id: row.id}}) "
-                f"MERGE (t:Subject {{copy: $copy, id: row.target}}) SET t:{edge.label} "
+                f"UNWIND $rows AS row MATCH (n:Subject {{copy: $copy, uuid: row.id}}) "
+                f"MERGE (t:Subject {{copy: $copy, uuid: row.target}}) SET t:{edge.label} "
                 f"MERGE (n){begin}[r:{edge.kind}]{end}(t) SET r += row.properties"
             ].append(row)
     return statements
@@ -195,7 +195,7 @@ def story(count: int, chance: random.Random) -> list[Node]:
         room = rooms[number // CONVERSATION % ROOMS]
         if number % CONVERSATION == 0:
             conversation = uuid7()
-            made.append(_node(conversation, "Conversation", [], room_id=str(room)))
+            made.append(_node(conversation, "Conversation", [], room_uuid=str(room)))
         made.append(_message(number, uuid7(), chance.choice(people), room, conversation, said, chance))
         said.append(made[-1].id)
         if number % MEMORY == MEMORY - 1:
@@ -221,10 +221,10 @@ def _message(  # noqa: PLR0917  a line of a made-up world
         key,
         "Message",
         edges,
-        room_id=str(room),
+        room_uuid=str(room),
         sent_at=_at(number),
         sequence=number,
-        author_id=str(author),
+        author_uuid=str(author),
         kind="message",
     )
 
@@ -242,7 +242,7 @@ def _memory(  # noqa: PLR0917  a line of a made-up world
     edges += [_edge("TAGGED", "Tag", one) for one in chance.sample(tags, 2)]
     edges += [_edge("RESTS_ON", "Message", one) for one in chance.sample(said, 2)]
     return _node(
-        uuid7(), "Memory", edges, kind="fact", is_active=True, recorded_at=_at(number), room_id=str(room)
+        uuid7(), "Memory", edges, kind="fact", is_active=True, recorded_at=_at(number), room_uuid=str(room)
     )
 
 

@@ -5,11 +5,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    from roomlore.domain.projections import GraphTexts
 
 DEFAULT_DATA = Path(".roomlore")
 DEFAULT_ORG = "default"
@@ -81,6 +84,9 @@ class QdrantSettings:
         _check_server("Qdrant", self.url, self.key, example="http://host:6333")
 
 
+_GRAPH_TEXTS = ("none", "memories", "all")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neo4jSettings:
     """A Neo4j server for indexes."""
@@ -91,6 +97,8 @@ class Neo4jSettings:
     password: str = field(repr=False)
     #: None means the user's default.
     database: str | None = None
+    #: The texts in the graph: none, those of memories and their tags, or also those of messages.
+    texts: "GraphTexts" = "none"
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -98,6 +106,8 @@ class Neo4jSettings:
         _check_server("Neo4j", self.url, None, example="bolt://host:7687", schemes=schemes)
         if not self.user or not self.password:
             raise BadInput("Neo4j password", "is missing; set ROOMLORE_NEO4J_PASSWORD")
+        if self.texts not in _GRAPH_TEXTS:
+            raise BadInput("ROOMLORE_NEO4J_TEXTS", f"must be one of {', '.join(_GRAPH_TEXTS)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +145,11 @@ class Settings:
     raw_log_rooms: Mapping[str, str] = field(default_factory=dict[str, str])
     #: Whether memory sections are built and logged, but not added to contexts.
     shadow_memory_sections: bool = False
+
+    @property
+    def graph_texts(self) -> "GraphTexts":
+        """The texts in the graph."""
+        return self.neo4j.texts if self.neo4j is not None else "none"
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -318,6 +333,7 @@ def _neo4j(env: Mapping[str, str]) -> Neo4jSettings | None:
         user=env.get("ROOMLORE_NEO4J_USER") or "neo4j",
         password=env.get("ROOMLORE_NEO4J_PASSWORD") or "",
         database=env.get("ROOMLORE_NEO4J_DATABASE") or None,
+        texts=cast("GraphTexts", env.get("ROOMLORE_NEO4J_TEXTS") or "none"),
     )
 
 

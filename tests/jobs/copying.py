@@ -8,7 +8,7 @@ from uuid import UUID
 
 from roomlore.db import graph_nodes, projections
 from roomlore.domain.errors import BackendUnavailable, BadInput
-from roomlore.domain.projections import Edge, Node, StoredDigest
+from roomlore.domain.projections import Edge, GraphTexts, Node, StoredDigest
 from roomlore.operations import App
 
 
@@ -96,12 +96,13 @@ def on(shelf: Shelf, copy: str) -> dict[UUID, str]:
     return {key: point.digest for key, point in shelf.held_copies[copy].items()}
 
 
-async def expected_nodes(app: App) -> dict[UUID, Node]:
+async def expected_nodes(app: App, texts: GraphTexts = "none") -> dict[UUID, Node]:
     """Return everything that a graph is to hold."""
     async with app.db.read_transaction(app.operator) as conn:
         ids = await graph_nodes.ids_after(conn, app.org_id, None, limit=100_000)
         assert ids == sorted(set(ids))
-        return {node.id: node for node in await graph_nodes.nodes(conn, app.org_id, ids, version=0)}
+        found = await graph_nodes.nodes(conn, app.org_id, ids, version=0, texts=texts)
+        return {node.id: node for node in found}
 
 
 @dataclass

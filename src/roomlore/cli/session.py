@@ -17,8 +17,9 @@ from roomlore.settings import Settings
 
 Result = TypeVar("Result")
 
-# The driver would print its own lines about lost connections between ours.
-logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+# The drivers would print their own lines about lost connections between ours.
+for driver in ("psycopg", "neo4j"):
+    logging.getLogger(driver).setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

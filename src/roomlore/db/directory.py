@@ -250,17 +250,20 @@ async def add_participants_with_accounts(
     """Add accounts, each with a participant of its own."""
     await _add_participants(conn, org_id, accounts)
     await add_accounts(conn, org_id, accounts)
-    await projections.enqueue_nodes(conn, org_id, [account.participant_id for account in accounts])
 
 
 @QUERIES.query
 async def _add_participants(conn: Connection, org_id: OrgId, accounts: Sequence[NewAccount]) -> None: ...
 
 
-@QUERIES.query
 async def add_accounts(conn: Connection, org_id: OrgId, accounts: Sequence[NewAccount]) -> None:
     """Add accounts of existing participants."""
-    ...
+    await _add_accounts(conn, org_id, accounts)
+    await projections.enqueue_nodes(conn, org_id, [account.participant_id for account in accounts])
+
+
+@QUERIES.query
+async def _add_accounts(conn: Connection, org_id: OrgId, accounts: Sequence[NewAccount]) -> None: ...
 
 
 @QUERIES.query
@@ -271,14 +274,19 @@ async def room_for_posting(
     ...
 
 
-@QUERIES.query
 async def update_names(conn: Connection, org_id: OrgId, names: Sequence[NameUpdate]) -> None:
     """Update the current and first names of participants.
 
     The current name is the newest one. The first name comes from a member list; without a member list, it is the oldest
     one.
     """
-    ...
+    await projections.enqueue_nodes(conn, org_id, await _update_names(conn, org_id, names))
+
+
+@QUERIES.query
+async def _update_names(
+    conn: Connection, org_id: OrgId, names: Sequence[NameUpdate]
+) -> set[ParticipantId]: ...
 
 
 async def update_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[KindUpdate]) -> None:
@@ -299,14 +307,17 @@ async def _update_author_kinds(
 ) -> None: ...
 
 
-@QUERIES.query
 async def update_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomUpdate]) -> None:
     """Update the names and kinds of rooms from their newest messages.
 
     A name set by an operator and the kind of a direct room stay unchanged. A missing kind, a missing workspace, and a
     name that is only the platform's id change nothing. No record opens a room.
     """
-    ...
+    await projections.enqueue_nodes(conn, org_id, await _update_rooms(conn, org_id, rooms))
+
+
+@QUERIES.query
+async def _update_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomUpdate]) -> set[RoomId]: ...
 
 
 async def close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClosure]) -> None:

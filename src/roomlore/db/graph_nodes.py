@@ -1,4 +1,4 @@
-"""The nodes and edges of graph projections: people, rooms, conversations, messages and memories, without text."""
+"""The nodes and edges of graph projections: people, rooms, conversations, messages and memories."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -9,7 +9,7 @@ from uuid import UUID
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
-from roomlore.domain.projections import Edge, EdgeKind, Node, PropertyValue, tag_id
+from roomlore.domain.projections import Edge, EdgeKind, GraphTexts, Node, PropertyValue, tag_id
 from roomlore.domain.records import MemoryKind, MemoryRole
 
 QUERIES = Queries("graph_nodes")
@@ -18,9 +18,34 @@ QUERIES = Queries("graph_nodes")
 ROLE_EDGES: Mapping[MemoryRole, tuple[EdgeKind, bool]] = {
     "author": ("HAS_MEMORY", True),
     "perspective": ("HAS_MEMORY", True),
-    "subject": ("ABOUT", False),
+    "subject": ("FACT", True),
     "involved": ("INVOLVES", False),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRow:
+    """A participant with their accounts."""
+
+    id: ParticipantId
+    kind: ParticipantKind
+    #: The newest name.
+    name: str
+    #: The platform of the first account.
+    platform: str | None
+    #: The ids of the accounts on their platforms.
+    account_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomRow:
+    """A room as its platform names it."""
+
+    id: RoomId
+    is_open: bool
+    name: str
+    platform: str
+    external_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +74,16 @@ class MessageRow:
 
     id: MessageId
     room_id: RoomId
+    platform: str
+    external_id: str
     sent_at: datetime
     sequence: int
     author_id: ParticipantId
     kind: MessageKind
     conversation_id: ConversationId | None
     reply_to: MessageId | None
+    #: None if the graph must not have the text.
+    body: str | None
     audience: Sequence[ParticipantId] | None
 
 
@@ -75,18 +104,27 @@ class MemoryRow:
     participant_ids: Sequence[ParticipantId]
     tags: Sequence[str]
     source_ids: Sequence[MessageId]
+    #: The title or the text; None if the graph must not have the text.
+    name: str | None
+    content: str | None
 
 
-async def nodes(conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, version: int) -> list[Node]:
-    """Return the nodes of the given subjects that need a node."""
+async def nodes(
+    conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, version: int, texts: GraphTexts = "none"
+) -> list[Node]:
+    """Return the nodes of the given subjects that need a node, with the given texts.
+
+    Texts of whispers, of restricted messages and of sensitive memories are always left out.
+    """
     found = await _user_nodes(conn, org_id, ids, version)
-    for room_id, is_open in (await _rooms(conn, org_id, ids)).items():
-        found.append(Node(id=room_id, version=version, label="Room", properties={"is_open": is_open}))
+    found += [_room(room, version) for room in await _rooms(conn, org_id, ids)]
     for key, room_id in (await _conversations(conn, org_id, ids)).items():
-        properties: dict[str, PropertyValue] = {"room_id": str(room_id)}
+        properties: dict[str, PropertyValue] = {"room_uuid": str(room_id)}
         found.append(Node(id=key, version=version, label="Conversation", properties=properties))
-    found += [_message(message, version) for message in await _messages(conn, org_id, ids)]
-    found += [_memory(org_id, memory, version) for memory in await _memories(conn, org_id, ids)]
+    messages = await _messages(conn, org_id, ids, with_texts=texts == "all")
+    found += [_message(message, version) for message in messages]
+    memories = await _memories(conn, org_id, ids, with_texts=texts != "none")
+    found += [_memory(org_id, memory, version) for memory in memories]
     return found
 
 
@@ -97,9 +135,7 @@ async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limi
 
 
 @QUERIES.query
-async def _users(
-    conn: Connection, org_id: OrgId, ids: Collection[UUID]
-) -> dict[ParticipantId, ParticipantKind]: ...
+async def _users(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[UserRow]: ...
 
 
 @QUERIES.query
@@ -113,7 +149,7 @@ async def _talks(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 
 
 @QUERIES.query
-async def _rooms(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> dict[RoomId, bool]: ...
+async def _rooms(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[RoomRow]: ...
 
 
 @QUERIES.query
@@ -123,19 +159,24 @@ async def _conversations(
 
 
 @QUERIES.query
-async def _messages(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[MessageRow]: ...
+async def _messages(
+    conn: Connection, org_id: OrgId, ids: Collection[UUID], *, with_texts: bool
+) -> list[MessageRow]: ...
 
 
 @QUERIES.query
-async def _memories(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[MemoryRow]: ...
+async def _memories(
+    conn: Connection, org_id: OrgId, ids: Collection[UUID], *, with_texts: bool
+) -> list[MemoryRow]: ...
 
 
 async def _user_nodes(conn: Connection, org_id: OrgId, ids: Sequence[UUID], version: int) -> list[Node]:
-    kinds = await _users(conn, org_id, ids)
-    if not kinds:
+    users = await _users(conn, org_id, ids)
+    if not users:
         return []
+    keys = [user.id for user in users]
     edges = defaultdict[ParticipantId, list[Edge]](list)
-    for stay in await _memberships(conn, org_id, kinds):
+    for stay in await _memberships(conn, org_id, keys):
         times = {"joined_at": stay.joined_at, "left_at": stay.left_at}
         known: dict[str, PropertyValue] = {
             name: _iso(time) for name, time in times.items() if time is not None
@@ -143,31 +184,55 @@ async def _user_nodes(conn: Connection, org_id: OrgId, ids: Sequence[UUID], vers
         edges[stay.participant_id].append(
             Edge(kind="MEMBER_OF", label="Room", target_id=stay.room_id, properties=known)
         )
-    for talk in await _talks(conn, org_id, kinds):
+    for talk in await _talks(conn, org_id, keys):
         counted: dict[str, PropertyValue] = {"count": talk.count, "last": _iso(talk.last_at)}
         edges[talk.participant_id].append(
             Edge(kind="TALKED_TO", label="User", target_id=talk.other_id, properties=counted)
         )
     return [
         Node(
-            id=key,
-            version=version,
-            label="User",
-            properties={"is_bot": kind == "agent", "kind": kind},
-            edges=edges[key],
+            id=user.id, version=version, label="User", properties=_user_properties(user), edges=edges[user.id]
         )
-        for key, kind in kinds.items()
+        for user in users
     ]
+
+
+def _user_properties(user: UserRow) -> dict[str, PropertyValue]:
+    properties: dict[str, PropertyValue] = {
+        "name": user.name,
+        "is_bot": user.kind == "agent",
+        "kind": user.kind,
+    }
+    if user.platform is not None:
+        properties |= {"id": user.account_ids[0], "platform": user.platform}
+    # One person may have written with several accounts before the accounts became one participant.
+    if others := tuple(dict.fromkeys(user.account_ids[1:])):
+        properties["other_ids"] = others
+    return properties
+
+
+def _room(room: RoomRow, version: int) -> Node:
+    properties: dict[str, PropertyValue] = {
+        "id": room.external_id,
+        "platform": room.platform,
+        "name": room.name,
+        "is_open": room.is_open,
+    }
+    return Node(id=room.id, version=version, label="Room", properties=properties)
 
 
 def _message(message: MessageRow, version: int) -> Node:
     properties: dict[str, PropertyValue] = {
-        "room_id": str(message.room_id),
+        "id": message.external_id,
+        "platform": message.platform,
+        "room_uuid": str(message.room_id),
         "sent_at": _iso(message.sent_at),
         "sequence": message.sequence,
-        "author_id": str(message.author_id),
+        "author_uuid": str(message.author_id),
         "kind": message.kind,
     }
+    if message.body is not None:
+        properties["content"] = message.body
     if message.audience is not None:
         properties["audience"] = tuple(str(one) for one in message.audience)
     edges: list[Edge] = []
@@ -189,18 +254,35 @@ def _memory(org_id: OrgId, memory: MemoryRow, version: int) -> Node:
         "is_for_org": memory.is_for_org,
     }
     if memory.room_id is not None:
-        properties["room_id"] = str(memory.room_id)
+        properties["room_uuid"] = str(memory.room_id)
+    if memory.name is not None and memory.content is not None:
+        properties |= {"name": memory.name, "content": memory.content}
     named = zip(memory.roles, memory.participant_ids, strict=True)
     # A participant who is both author and observer has one edge.
     edges = [
         Edge(kind=kind, label="User", target_id=who, incoming=incoming)
         for (kind, incoming), who in dict.fromkeys((ROLE_EDGES[role], who) for role, who in named)
     ]
-    edges += [Edge(kind="TAGGED", label="Tag", target_id=tag_id(org_id, tag)) for tag in memory.tags]
+    edges += [
+        Edge(
+            kind="TAGGED",
+            label="Tag",
+            target_id=tag_id(org_id, tag),
+            target_name=None if memory.content is None else tag,
+        )
+        for tag in memory.tags
+    ]
     edges += [Edge(kind="RESTS_ON", label="Message", target_id=one) for one in memory.source_ids]
     if memory.superseded_by is not None:
         edges.append(Edge(kind="SUPERSEDED_BY", label="Memory", target_id=memory.superseded_by))
-    return Node(id=memory.id, version=version, label="Memory", properties=properties, edges=edges)
+    return Node(
+        id=memory.id,
+        version=version,
+        label="Memory",
+        properties=properties,
+        edges=edges,
+        is_entity="subject" in memory.roles,
+    )
 
 
 def _iso(time: datetime) -> str:

@@ -138,6 +138,12 @@ async def memories_by_id(conn: Connection, org_id: OrgId, ids: Collection[Memory
     return await _complete(conn, org_id, ids, most_bytes=None)
 
 
+@QUERIES.query
+async def existing_ids(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> set[MemoryId]:
+    """Return those of the given memories that exist. For the operator."""
+    ...
+
+
 async def newest(conn: Connection, org_id: OrgId, facets: MemoryFilter, *, limit: int) -> list[Memory]:
     """Return the newest visible memories that match a filter, newest first, up to the size of one response."""
     cursors = await newest_cursors(conn, org_id, facets, limit=limit)

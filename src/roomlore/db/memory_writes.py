@@ -3,6 +3,7 @@
 All of it runs for the operator, who sees every memory. The caller decides who may read a memory.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +14,14 @@ from roomlore.db import memory_vectors, work_queue
 from roomlore.db.outbox import append
 from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.records import AssertionAudience, MemoryKind, MemoryRole, MemorySource, Sensitivity
+from roomlore.domain.records import (
+    AssertionAudience,
+    MemoryKind,
+    MemoryRole,
+    MemorySource,
+    Sensitivity,
+    convert,
+)
 
 QUERIES = Queries("memory_writes")
 
@@ -128,6 +136,45 @@ class DedupKey:
     draft: MemoryDraft = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsourcedMemory:
+    """A memory to add that rests on no message."""
+
+    id: MemoryId
+    kind: MemoryKind
+    title: str
+    content: str
+    importance: float
+    confidence: float
+    sensitivity: Sensitivity
+    audience: AssertionAudience
+    asserted_by: ParticipantId | None
+    recorded_at: datetime
+    valid_from: datetime
+    task_id: str | None
+    dedup_scope: str
+    digest: str
+    #: JSON.
+    metadata_text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleOf:
+    """A role of a participant in a memory."""
+
+    memory_id: MemoryId
+    participant_id: ParticipantId
+    role: MemoryRole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagOf:
+    """A tag of a memory."""
+
+    memory_id: MemoryId
+    tag: str
+
+
 @QUERIES.query
 async def lock(conn: Connection, org_id: OrgId) -> None:
     """Lock the memories of the org against other writers until the transaction ends."""
@@ -225,6 +272,52 @@ async def add(conn: Connection, org_id: OrgId, place: DedupKey, *, confidence: f
     await add_roles(conn, org_id, draft.id, draft.roles)
     await add_tags(conn, org_id, draft.id, draft.tags)
     await work_queue.enqueue(conn, org_id, "embed", [draft.id])
+
+
+async def add_many(
+    conn: Connection, org_id: OrgId, places: Sequence[DedupKey], *, confidences: Mapping[MemoryId, float]
+) -> None:
+    """Add memories without sources, with their participants and tags, and enqueue their vectors."""
+    drafts = [place.draft for place in places]
+    rows = [
+        convert(
+            UnsourcedMemory,
+            place.draft,
+            dedup_scope=place.dedup_scope,
+            digest=place.digest,
+            confidence=confidences[place.draft.id],
+            metadata_text=json.dumps(place.draft.metadata),
+        )
+        for place in places
+    ]
+    roles = [
+        RoleOf(memory_id=draft.id, participant_id=who, role=role)
+        for draft in drafts
+        for role, who in draft.roles
+    ]
+    tags = [TagOf(memory_id=draft.id, tag=tag) for draft in drafts for tag in draft.tags]
+    await add_rows(conn, org_id, rows)
+    await add_roles_of(conn, org_id, roles)
+    await add_tags_of(conn, org_id, tags)
+    await work_queue.enqueue(conn, org_id, "embed", [draft.id for draft in drafts])
+
+
+@QUERIES.query
+async def add_rows(conn: Connection, org_id: OrgId, memories: Sequence[UnsourcedMemory]) -> None:
+    """Add the rows of memories."""
+    ...
+
+
+@QUERIES.query
+async def add_roles_of(conn: Connection, org_id: OrgId, roles: Sequence[RoleOf]) -> None:
+    """Add roles of participants to memories."""
+    ...
+
+
+@QUERIES.query
+async def add_tags_of(conn: Connection, org_id: OrgId, tags: Sequence[TagOf]) -> None:
+    """Add tags to memories."""
+    ...
 
 
 @QUERIES.query

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from roomlore.db.projections import enqueue_resting
 from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import IdRanges, MessageId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import ParticipantKind
@@ -246,34 +247,58 @@ async def put(
     ...
 
 
-@QUERIES.query
 async def restrict(conn: Connection, org_id: OrgId, covered: Sequence[tuple[MessageId, MessageId]]) -> None:
     """Restrict messages for active requests. Each pair is a source message and a covered message."""
-    ...
+    await _restrict(conn, org_id, covered)
+    await enqueue_resting(conn, org_id, {message_id for _, message_id in covered})
 
 
 @QUERIES.query
-async def lift(conn: Connection, org_id: OrgId, source_ids: Collection[MessageId]) -> RowCount:
+async def _restrict(
+    conn: Connection, org_id: OrgId, covered: Sequence[tuple[MessageId, MessageId]]
+) -> None: ...
+
+
+async def _count_lifted(conn: Connection, org_id: OrgId, lifted: Sequence[MessageId]) -> int:
+    # Graphs have no text of a restricted message.
+    await enqueue_resting(conn, org_id, set(lifted))
+    return len(lifted)
+
+
+async def lift(conn: Connection, org_id: OrgId, source_ids: Collection[MessageId]) -> int:
     """Lift the restrictions of the requests with these source messages; return how many."""
-    ...
+    return await _count_lifted(conn, org_id, await _lift(conn, org_id, source_ids))
 
 
 @QUERIES.query
-async def lift_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> RowCount:
+async def _lift(conn: Connection, org_id: OrgId, source_ids: Collection[MessageId]) -> list[MessageId]: ...
+
+
+async def lift_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
     """Lift the restrictions on these messages; return how many."""
-    ...
+    return await _count_lifted(conn, org_id, await _lift_messages(conn, org_id, ids))
 
 
 @QUERIES.query
-async def lift_request(conn: Connection, org_id: OrgId, request_id: UUID) -> RowCount:
+async def _lift_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[MessageId]: ...
+
+
+async def lift_request(conn: Connection, org_id: OrgId, request_id: UUID) -> int:
     """Lift the restrictions of a request; return how many."""
-    ...
+    return await _count_lifted(conn, org_id, await _lift_request(conn, org_id, request_id))
 
 
 @QUERIES.query
-async def lift_all(conn: Connection, org_id: OrgId) -> RowCount:
+async def _lift_request(conn: Connection, org_id: OrgId, request_id: UUID) -> list[MessageId]: ...
+
+
+async def lift_all(conn: Connection, org_id: OrgId) -> int:
     """Lift the restrictions of an org; return how many."""
-    ...
+    return await _count_lifted(conn, org_id, await _lift_all(conn, org_id))
+
+
+@QUERIES.query
+async def _lift_all(conn: Connection, org_id: OrgId) -> list[MessageId]: ...
 
 
 async def drop(conn: Connection, org_id: OrgId, source_ids: Collection[MessageId]) -> int:

@@ -12,7 +12,7 @@ from roomlore.db import graph_nodes, work_queue
 from roomlore.db.queries import ROW_FACTORIES, Connection, Queries, RowCount
 from roomlore.db.work_queue import Task
 from roomlore.domain.ids import ConversationId, OrgId, ParticipantId
-from roomlore.domain.projections import Node, Point, VisibilityFilter
+from roomlore.domain.projections import GraphTexts, Node, Point, VisibilityFilter
 from roomlore.domain.records import MembershipPeriod
 
 QUERIES = Queries("projections")
@@ -160,6 +160,12 @@ async def enqueue_naming(conn: Connection, org_id: OrgId, ids: Collection[Partic
 
 
 @QUERIES.query
+async def enqueue_resting(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> int:
+    """Enqueue for graphs messages and the memories that rest on them."""
+    ...
+
+
+@QUERIES.query
 async def enqueue_conversations(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> int:
     """Enqueue the messages of conversations."""
     ...
@@ -187,11 +193,21 @@ async def take_fencing_token(conn: Connection, org_id: OrgId, target: Target) ->
 
 
 async def read_subjects(
-    conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID], *, model: str | None, version: int
+    conn: Connection,
+    org_id: OrgId,
+    target: Target,
+    ids: Sequence[UUID],
+    *,
+    model: str | None,
+    version: int,
+    texts: GraphTexts = "none",
 ) -> Sequence[Point | Node]:
-    """Return the current points or nodes of the given subjects that a projection holds."""
+    """Return the current points or nodes of the given subjects that a projection holds.
+
+    `texts` are the texts that nodes have.
+    """
     if target == "neo4j":
-        return await graph_nodes.nodes(conn, org_id, ids, version=version)
+        return await graph_nodes.nodes(conn, org_id, ids, version=version, texts=texts)
     assert model is not None
     return await points(conn, org_id, ids, model=model, version=version)
 

@@ -2970,7 +2970,7 @@ as $$
     from unnest(agents) as agent (id)
     join memory_participants as seen
       on seen.org_id = current_org() and seen.participant_id = agent.id and seen.role = 'perspective'
-    where can_see_participant(agent.id)
+    where viewer_is_operator() or can_see_participant(agent.id)
   )
   select ranked.id, ranked.weight, ranked.is_on_topic
   from (

@@ -17,26 +17,28 @@ from roomlore.domain.incoming import MessageKind, ParticipantKind
 from roomlore.domain.records import MembershipPeriod
 from roomlore.domain.vectors import Vector
 
-NodeLabel = Literal["User", "Room", "Conversation", "Message", "Memory", "Tag"]
+NodeLabel = Literal["User", "Room", "Conversation", "Message", "Memory", "Entity", "Tag"]
 EdgeKind = Literal[
     "AUTHORED",
     "REPLIED_TO",
     "MEMBER_OF",
     "IN_CONVERSATION",
     "HAS_MEMORY",
-    "ABOUT",
+    "FACT",
     "INVOLVES",
     "TAGGED",
     "TALKED_TO",
     "SUPERSEDED_BY",
     "RESTS_ON",
 ]
+#: The texts in a graph: none, those of memories and their tags, or also those of messages.
+GraphTexts = Literal["none", "memories", "all"]
 #: The type of a property of a node or an edge.
 PropertyValue = str | int | float | bool | tuple[str, ...]
 
 
 def tag_id(org_id: OrgId, tag: str) -> UUID:
-    """Return the id of a tag in indexes. Indexes never hold the text of a tag."""
+    """Return the id of a tag in indexes."""
     return uuid5(org_id, tag)
 
 
@@ -112,6 +114,14 @@ class Edge:
     #: Whether the edge leads from the other node to its owner. The message owns the edge from its author, because an
     #: author may have a million messages.
     incoming: bool = False
+    #: The name of a target that has no subject of its own, such as a tag.
+    target_name: str | None = None
+
+    @property
+    def content(self) -> list[object]:
+        """Everything but kind and direction, for digests."""
+        name = [] if self.target_name is None else [self.target_name]
+        return [str(self.target_id), self.label, sorted(self.properties.items()), *name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,15 +134,19 @@ class Node:
     properties: Mapping[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
     #: At most one per kind, target and direction.
     edges: Sequence[Edge] = ()
+    #: Whether this memory states a fact about somebody, who has a `FACT` edge to it.
+    is_entity: bool = False
+
+    @property
+    def labels(self) -> tuple[NodeLabel, ...]:
+        """The labels of the node."""
+        return (self.label, "Entity") if self.is_entity else (self.label,)
 
     @property
     def digest(self) -> str:
         """A digest of everything but the version."""
-        edges = [
-            [one.kind, one.label, str(one.target_id), one.incoming, sorted(one.properties.items())]
-            for one in self.edges
-        ]
-        return _digest([str(self.id), self.label, sorted(self.properties.items()), sorted(edges)])
+        edges = sorted([one.kind, one.incoming, *one.content] for one in self.edges)
+        return _digest([str(self.id), *self.labels, sorted(self.properties.items()), edges])
 
 
 def _digest(content: Sequence[object], numbers: bytes = b"") -> str:

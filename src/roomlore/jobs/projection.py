@@ -20,7 +20,7 @@ from roomlore.db.work_queue import Task
 from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.ids import ConversationId, OrgId, uuid7
 from roomlore.domain.ports import Projection
-from roomlore.domain.projections import Node, Point
+from roomlore.domain.projections import GraphTexts, Node, Point
 from roomlore.jobs import runner
 from roomlore.jobs.scheduler import Scheduler, orgs
 
@@ -47,6 +47,8 @@ class ProjectionWorker(runner.QueueWorker):
     #: The index server. It takes points or nodes as `read_subjects` returns them.
     projection: Projection[Any]
     chunk_size: int = CHUNK_SIZE
+    #: The texts of a graph.
+    texts: GraphTexts = "none"
     #: If an index fails, its org waits for so many seconds, so that other orgs are served.
     backoff_seconds: float = 0.0
     #: The end of the backoff by org.
@@ -97,7 +99,13 @@ class ProjectionWorker(runner.QueueWorker):
         ids: list[UUID] = [task.subject_id for task in tasks if task.subject_id in leased]
         subjects_by_model = {
             model: await projections.read_subjects(
-                conn, org_id, self.queue, ids, model=model, version=projection.fencing_token
+                conn,
+                org_id,
+                self.queue,
+                ids,
+                model=model,
+                version=projection.fencing_token,
+                texts=self.texts,
             )
             for model in dict.fromkeys(model for _, model in projection.indexes)
         }

@@ -143,6 +143,31 @@ async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertR
     return result
 
 
+async def add_separately(conn: Connection, org_id: OrgId, drafts: Sequence[MemoryDraft]) -> None:
+    """Store drafts without sources, each as a memory of its own, even if it says the same as another one.
+
+    The caller's transaction must hold the shared erasure lock, and all people of the drafts must exist.
+    """
+    await memory_writes.lock(conn, org_id)
+    known = await memory_writes.participants_by_id(
+        conn, org_id, {who for draft in drafts for _, who in draft.roles}
+    )
+    places: list[DedupKey] = []
+    for draft in drafts:
+        scope = dedup_scope(
+            (),
+            known,
+            roles=draft.roles,
+            sensitivity=draft.sensitivity,
+            audience=draft.audience,
+            asserted_by=draft.asserted_by,
+        )
+        places.append(DedupKey(dedup_scope=scope, digest=digest_of(draft.content), draft=draft))
+    confidences = {draft.id: _initial_confidence(draft, known) for draft in drafts}
+    await memory_writes.add_many(conn, org_id, places, confidences=confidences)
+    await outbox.append(conn, org_id, "memory.added", [draft.id for draft in drafts])
+
+
 async def _add(
     conn: Connection, org_id: OrgId, place: DedupKey, *, same: MatchingMemory | None, known: Participants
 ) -> MemoryDraft:

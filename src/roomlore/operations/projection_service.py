@@ -128,7 +128,9 @@ class Projections:
         checked = _target(target)
         await self.access.audit_work("rebuild projection")
         async with self._open(checked) as server:
-            worker = ProjectionWorker(db=self.access.db, projection=server, queue=checked)
+            worker = ProjectionWorker(
+                db=self.access.db, projection=server, queue=checked, texts=self.settings.graph_texts
+            )
             if checked == "neo4j":
                 await worker.build(self.access.org_id, again=again)
             else:
@@ -212,7 +214,13 @@ class Projections:
             async with self.access.db.read_transaction(self.access.principal) as conn:
                 ids = await projections.subject_ids_after(conn, org_id, current.target, after, limit=PAGE)
                 found = await projections.read_subjects(
-                    conn, org_id, current.target, ids, model=current.model, version=0
+                    conn,
+                    org_id,
+                    current.target,
+                    ids,
+                    model=current.model,
+                    version=0,
+                    texts=self.settings.graph_texts,
                 )
             if not ids:
                 return
@@ -332,7 +340,7 @@ async def _write_to(db: Database, settings: Settings, target: Target, only_org: 
         server = open_projection(settings, target)
     except BadInput as error:
         return [str(error)]
-    worker = ProjectionWorker(db=db, projection=server, queue=target)
+    worker = ProjectionWorker(db=db, projection=server, queue=target, texts=settings.graph_texts)
     # Several orgs may have the same error.
     failing = dict[str, None]()
     try:
@@ -364,7 +372,13 @@ async def _follow_target(db: Database, settings: Settings, target: Target, stop:
         LOG.warning("no index is written: %s", error)
         return
     try:
-        worker = ProjectionWorker(db=db, projection=server, queue=target, backoff_seconds=RETRY_SECONDS)
+        worker = ProjectionWorker(
+            db=db,
+            projection=server,
+            queue=target,
+            backoff_seconds=RETRY_SECONDS,
+            texts=settings.graph_texts,
+        )
         await runner.run(worker, stop=stop, tasks=[worker.watch])
     finally:
         await server.close()

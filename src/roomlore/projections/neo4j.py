@@ -1,6 +1,6 @@
 """The projection in Neo4j: a graph of participants, messages and memories.
 
-Each subject is one node. The node is found by index and id, whatever its label is. One transaction writes nodes of one
+Each subject is one node. The node is found by index and uuid, whatever its label is. One transaction writes nodes of one
 version, each with the changed edges that it owns. If an edge leads to a node that is not written yet, a stub is created
 in place of the node. A writer locks the `Copy` node of its index. So there is only one writer at a time, which can
 create new nodes without a second lookup.
@@ -31,8 +31,17 @@ BATCH = 1_000
 BATCH_EDGES = 5_000
 #: The maximum number of edges that one transaction deletes. More edges might not fit into the server's memory.
 MAX_DELETED_EDGES = 10_000
+#: The constraints and indexes of the database, in the order in which they are made.
+_DEFINITIONS = (
+    "drop_old_constraint",
+    "constrain_subjects",
+    "constrain_copies",
+    "index_bots",
+    "index_users",
+    "index_messages",
+)
 #: Properties of nodes and edges that only Roomlore itself uses.
-RESERVED_PROPERTIES = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
+RESERVED_PROPERTIES = frozenset({"copy", "uuid", "version", "digest", "owned", "edges", "incoming"})
 _SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
 _LARGEST_INTEGER = 2**63 - 1
 _LONGEST_NAME = 1_000
@@ -58,6 +67,22 @@ def open_neo4j(
     Raises:
         BadInput: the extra is not installed, or the address cannot be used.
     """
+    check_server(url, user=user, password=password)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise BadInput("Neo4j seconds", "must be more than nothing")
+    from roomlore.projections.neo4j_connection import Neo4jConnection  # noqa: PLC0415  needs the extra
+
+    return Neo4jProjection(
+        Neo4jConnection(url, user=user, password=password, database=database, seconds=seconds)
+    )
+
+
+def check_server(url: str, *, user: str, password: str) -> None:
+    """Check that a server can be named like this, and that the driver is there.
+
+    Raises:
+        BadInput: the extra is not installed, or the address cannot be used.
+    """
     parts = server.parse_url("Neo4j", url, schemes=_SCHEMES, example="bolt://host:7687")
     if parts.path.strip("/"):
         raise BadInput("Neo4j URL", "must end with host and port; a database is named apart")
@@ -67,15 +92,8 @@ def open_neo4j(
         )
     if not user or not password:
         raise BadInput("Neo4j user and password", "must be given")
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise BadInput("Neo4j seconds", "must be more than nothing")
     if find_spec("neo4j") is None:
         raise BadInput("Neo4j", "needs the neo4j driver; run: pip install 'roomlore[neo4j]'")
-    from roomlore.projections.neo4j_connection import Neo4jConnection  # noqa: PLC0415  needs the extra
-
-    return Neo4jProjection(
-        Neo4jConnection(url, user=user, password=password, database=database, seconds=seconds)
-    )
 
 
 class Neo4jProjection(Neo4jQueries):
@@ -96,8 +114,11 @@ class Neo4jProjection(Neo4jQueries):
         """
         del dimensions
         if not self._is_constrained:
-            for name in ("constrain_subjects", "constrain_copies", "index_bots"):
+            for name in _DEFINITIONS:
                 await self._wire.define(name)
+            # The database sees these indexes as lost, so their orgs get new ones.
+            for row in await self._wire.read("old_copies", {}):
+                await self.remove(row["name"])
             self._is_constrained = True
         if await self._is_being_removed(index_name):
             # The process that was removing the index may have been killed.
@@ -185,11 +206,21 @@ class Neo4jProjection(Neo4jQueries):
         """
         if not await self._wire.write_transaction(lambda work: work.rows("leave_copy", {"copy": index_name})):
             return
+        while await self._delete_old_nodes(index_name):
+            pass
         while rows := await self._wire.read("some_of", {"copy": index_name, "limit": BATCH}):
             ids = [row["id"] for row in rows]
             while not await self._delete_batch(index_name, ids, is_leaving=True):
                 pass
         await self._wire.write_transaction(lambda work: work.rows("remove_copy", {"copy": index_name}))
+
+    async def _delete_old_nodes(self, index_name: str) -> bool:
+        """Delete some nodes that an older version wrote; return whether there were any."""
+        if index_name not in [row["name"] for row in await self._wire.read("old_copies", {})]:
+            return False
+        parameters = {"copy": index_name, "limit": BATCH}
+        rows = await self._wire.write_transaction(lambda work: work.rows("drop_old_nodes", parameters))
+        return rows[0]["count"] > 0
 
     async def close(self) -> None:
         """Close the connections."""
@@ -287,12 +318,12 @@ async def write_nodes(work: "Transaction", index_name: str, nodes: Sequence[Node
     parameters = {"copy": index_name, "version": nodes[0].version}
     if unchanged:
         await work.rows("renew_nodes", {**parameters, "ids": unchanged})
-    groups: dict[tuple[NodeLabel, bool], list[Mapping[str, Any]]] = defaultdict(list)
+    groups: dict[tuple[Sequence[NodeLabel], bool], list[Mapping[str, Any]]] = defaultdict(list)
     for pending in due:
-        groups[pending.node.label, pending.is_new].append(_properties(pending))
-    for (label, is_new), rows in sorted(groups.items()):
+        groups[pending.node.labels, pending.is_new].append(_properties(pending))
+    for (labels, is_new), rows in sorted(groups.items()):
         name = "create_nodes" if is_new else "replace_nodes"
-        await work.rows(name, {**parameters, "rows": rows}, words=label_values(label))
+        await work.rows(name, {**parameters, "rows": rows}, words=label_values(*labels))
     await _write_edges(work, parameters, due)
     stale = {pending.node.id: pending.stale_kinds for pending in due}
     await _delete_stubs(work, index_name, await _by_kind(work, "delete_edges", parameters, stale))
@@ -341,6 +372,9 @@ async def _write_edges(
             {**parameters, **columns, "incoming": is_incoming},
             words={"label": label, **_arrow(kind, incoming=is_incoming)},
         )
+        if label == "Tag":
+            names = [edge.target_name for _, edge in owned]
+            await work.rows("name_stubs", {**parameters, "targets": columns["targets"], "names": names})
 
 
 async def _by_kind(
@@ -394,9 +428,10 @@ async def _stored_digests(work: "Transaction", index_name: str, after: str, limi
 # How nodes and edges are stored
 
 
-def label_values(label: NodeLabel) -> Mapping[str, str]:
+def label_values(*labels: NodeLabel) -> Mapping[str, str]:
     """Return the texts that replace `<label>` and `<other_labels>` in a query."""
-    return {"label": label, "other_labels": ":".join(other for other in _LABELS if other != label)}
+    others = [other for other in _LABELS if other not in labels]
+    return {"label": ":".join(labels), "other_labels": ":".join(others)}
 
 
 def _arrow(kind: str, *, incoming: bool) -> Mapping[str, str]:
@@ -410,7 +445,7 @@ def _kind(edge: Edge) -> str:
 def _edge_digests(node: Node) -> _EdgeDigests:
     kinds: dict[str, list[Any]] = defaultdict(list)
     for edge in node.edges:
-        kinds[_kind(edge)].append([str(edge.target_id), edge.label, sorted(edge.properties.items())])
+        kinds[_kind(edge)].append(edge.content)
     return {
         kind: hashlib.sha256(json.dumps(sorted(edges)).encode()).hexdigest()[:16]
         for kind, edges in sorted(kinds.items())
@@ -424,7 +459,7 @@ def _parse_owned(text: str) -> _EdgeDigests:
 def _properties(pending: _PendingNode) -> dict[str, Any]:
     return {
         **pending.node.properties,
-        "id": str(pending.node.id),
+        "uuid": str(pending.node.id),
         "digest": pending.digest,
         "owned": " ".join(f"{kind}:{digest}" for kind, digest in pending.owned.items()),
         "edges": len(pending.node.edges),

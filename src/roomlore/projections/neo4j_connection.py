@@ -40,6 +40,8 @@ Row = dict[str, Any]
 
 _SEE = "see whether Neo4j runs where ROOMLORE_NEO4J_URL says"
 _REBUILD = rebuild_hint("Neo4j")
+#: The version of the properties that Roomlore writes. An index with another version counts as lost.
+LAYOUT = 2
 #: Attempts of a transaction if another writer interferes. The driver itself retries other failures.
 _MAX_ATTEMPTS = 5
 #: The number of seconds for which the driver retries while a server restarts. Its pauses add about as much again.
@@ -47,9 +49,11 @@ _RETRY_SECONDS = 5.0
 _QUERY_HEADER = lazy_pattern(r"^// name: (\w+)$", re.MULTILINE)
 
 
-def load_queries() -> Mapping[str, str]:
-    """Return the queries of the file by name."""
-    text = resources.files("roomlore.projections").joinpath("cypher/neo4j.cypher").read_text("utf-8")
+def load_queries(
+    package: str = "roomlore.projections", file: str = "cypher/neo4j.cypher"
+) -> Mapping[str, str]:
+    """Return the queries of a file by name."""
+    text = resources.files(package).joinpath(file).read_text("utf-8")
     _, *parts = _QUERY_HEADER.split(text)
     names, bodies = parts[::2], parts[1::2]
     return {
@@ -79,19 +83,28 @@ class Transaction:
         for word, value in (words or {}).items():
             text = text.replace(f"<{word}>", value)
         # Each value comes from a closed list in the code.
-        result = await self._transaction.run(cast("LiteralString", text), dict(parameters))
+        result = await self._transaction.run(cast("LiteralString", text), {"layout": LAYOUT, **parameters})
         return await result.data()
 
 
 class Neo4jConnection:
     """A connection to one database. It is opened on first use."""
 
-    def __init__(self, url: str, *, user: str, password: str, database: str | None, seconds: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        user: str,
+        password: str,
+        database: str | None,
+        seconds: float,
+        queries: Mapping[str, str] | None = None,
+    ) -> None:
         self._url = url
         self._auth = (user, password)
         self._database = database
         self._seconds = seconds
-        self._texts = load_queries()
+        self._texts = queries or load_queries()
         self._opened: AsyncDriver | None = None
 
     def __repr__(self) -> str:

@@ -25,7 +25,7 @@ async def assert_alike(app: App, raw: Raw) -> str:
     }
     assert stubs == modelled[1]
     assert lines == modelled[2]
-    tags = await raw.ask("MATCH (t:Tag {copy: $copy}) RETURN t.id AS id", copy=held.index_name)
+    tags = await raw.ask("MATCH (t:Tag {copy: $copy}) RETURN t.uuid AS id", copy=held.index_name)
     assert stubs == {tag["id"] for tag in tags}
     return held.index_name
 

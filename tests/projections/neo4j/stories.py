@@ -30,7 +30,7 @@ def message(
     if reply_to is not None:
         edges.append(Edge(kind="REPLIED_TO", label="Message", target_id=uid(reply_to)))
     sent_at = f"2026-03-01T10:{number % 60:02}:00Z"
-    properties = {"sent_at": sent_at, "kind": "message", "room_id": str(uid(room))}
+    properties = {"sent_at": sent_at, "kind": "message", "room_uuid": str(uid(room))}
     return Node(id=uid(number), version=version, label="Message", properties=properties, edges=edges)
 
 
@@ -131,12 +131,13 @@ class Raw:
         for row in await self.ask(asked, copy=copy):
             properties = row["properties"]
             assert properties.pop("copy") == copy
-            id_ = properties.pop("id")
+            id_ = properties.pop("uuid")
             assert id_ not in nodes.keys() | stubs, "a subject has two nodes"
             version = properties.pop("version")
-            (label,) = set(row["labels"]) - {"Subject"}
+            (label,) = set(row["labels"]) - {"Subject", "Entity"}
             if properties.pop("digest", None) is None:
-                assert (version, properties) == (-1, {})
+                assert version == -1
+                assert properties.keys() <= {"name"}
                 stubs.add(id_)
             else:
                 properties.pop("owned")
@@ -145,7 +146,7 @@ class Raw:
         return nodes, stubs, await self._lines(copy)
 
     async def _lines(self, copy: str) -> list[Line]:
-        asked = """MATCH (a:Subject {copy: $copy})-[r]->(b) RETURN type(r) AS kind, a.id AS begin, b.id AS end,
+        asked = """MATCH (a:Subject {copy: $copy})-[r]->(b) RETURN type(r) AS kind, a.uuid AS begin, b.uuid AS end,
             properties(r) AS properties"""
         lines: list[Line] = []
         for row in await self.ask(asked, copy=copy):

@@ -52,7 +52,7 @@ async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_
     wanted = await expected_nodes(app)
     viewer = await app.viewer("ana")
     gone = {str(viewer.participant_id)}
-    gone |= {str(key) for key, node in wanted.items() if node.properties.get("author_id") in gone}
+    gone |= {str(key) for key, node in wanted.items() if node.properties.get("author_uuid") in gone}
     assert len(gone) > 1
     await app.erasure.person(str(viewer.participant_id))
     assert await copying.write_pending(app.db, app.settings, app.org_id) == []
@@ -66,7 +66,7 @@ async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_
     assert not [one for one in gone if one in repr(everything)]
 
     await app.projections.drop("neo4j")
-    assert await raw.ask("MATCH (n:Subject {copy: $copy}) RETURN n.id AS id", copy=copy) == []
+    assert await raw.ask("MATCH (n:Subject {copy: $copy}) RETURN n.uuid AS id", copy=copy) == []
 
 
 async def test_a_repaired_copy_has_every_edge_again_that_went_with_a_node(
@@ -78,20 +78,20 @@ async def test_a_repaired_copy_has_every_edge_again_that_went_with_a_node(
     ana, bo = [str((await app.viewer(who)).participant_id) for who in ("ana", "bo")]
     # As after an older backup of both: somebody talked less, under a number that is still to come.
     [talks] = await raw.ask(
-        """MATCH (u:User {copy: $copy, id: $id})-[r:TALKED_TO]->() SET r.count = r.count + 1, r.version = 1000000
+        """MATCH (u:User {copy: $copy, uuid: $id})-[r:TALKED_TO]->() SET r.count = r.count + 1, r.version = 1000000
         WITH u, count(r) AS count SET u.digest = 'older', u.version = 1000000 RETURN count""",
         copy=copy,
         id=ana,
     )
     assert talks["count"]
     [message_id] = await raw.ask(
-        """MATCH (m:Message {copy: $copy})<-[:REPLIED_TO]-() WHERE m.author_id <> $id
-        WITH m ORDER BY m.id LIMIT 1 RETURN m.id AS id""",
+        """MATCH (m:Message {copy: $copy})<-[:REPLIED_TO]-() WHERE m.author_uuid <> $id
+        WITH m ORDER BY m.uuid LIMIT 1 RETURN m.uuid AS id""",
         copy=copy,
         id=bo,
     )
     lost = [bo, message_id["id"]]
-    await raw.ask("MATCH (n:Subject {copy: $copy}) WHERE n.id IN $ids DETACH DELETE n", copy=copy, ids=lost)
+    await raw.ask("MATCH (n:Subject {copy: $copy}) WHERE n.uuid IN $ids DETACH DELETE n", copy=copy, ids=lost)
     before = await raw.seen(copy)
 
     found = await app.projections.diff("neo4j", repair=True)

@@ -13,7 +13,7 @@ from roomlore.domain.ids import uuid7
 from roomlore.domain.projections import Edge, Node, StoredDigest, VisibilityFilter
 from roomlore.projections import neo4j as graphs
 from roomlore.projections.neo4j import Neo4jProjection, label_values
-from roomlore.projections.neo4j_connection import load_queries
+from roomlore.projections.neo4j_connection import LAYOUT, load_queries
 
 pytestmark = pytest.mark.slow
 
@@ -291,7 +291,7 @@ async def test_removing_goes_on_where_it_was_broken_off(
     assert copy in await graph.index_names()
     with pytest.raises(BackendUnavailable, match="gone"):
         await graph.put(copy, [user(1)])
-    assert await raw.ask("MATCH (n:Subject {copy: $copy}) RETURN n.id", copy=copy)
+    assert await raw.ask("MATCH (n:Subject {copy: $copy}) RETURN n.uuid", copy=copy)
     await graph.prepare(copy, dimensions=0)
     assert rounds > 5, "one transaction must not take it all"
     assert await raw.seen(copy) == ({}, set(), [])
@@ -331,8 +331,10 @@ async def test_every_write_finds_its_nodes_by_the_index(raw: Raw, copy: str, nam
     text = load_queries()[name]
     for word, meant in {**label_values("User"), "kind": "AUTHORED", "from": "<-", "to": "-"}.items():
         text = text.replace(f"<{word}>", meant)
-    rows, edges = [{"id": "1"}], {"targets": ["2"], "properties": [], "incoming": True, "version": 1}
-    plan = await raw.plan(text, copy=copy, rows=rows, ids=["1"], limit=5, after="", leaving=False, **edges)
+    rows, edges = [{"uuid": "1"}], {"targets": ["2"], "properties": [], "incoming": True, "version": 1}
+    plan = await raw.plan(
+        text, copy=copy, rows=rows, ids=["1"], limit=5, after="", leaving=False, layout=LAYOUT, **edges
+    )
     assert name == "create_nodes" or any("Index" in step for step in plan), plan
     assert not name.endswith("_edges") or sum("Index" in step for step in plan) == 1 + (
         name in {"create_edges", "merge_edges"}

@@ -119,10 +119,10 @@ def bots(told: Facts) -> set:
 def say(number: int, *, minute: int = 0, **more) -> Node:
     sent_at = (NOON + timedelta(minutes=minute)).isoformat(timespec="microseconds")
     properties = {
-        "room_id": str(uid(ROOM)),
+        "room_uuid": str(uid(ROOM)),
         "sent_at": sent_at,
         "sequence": 0,
-        "author_id": str(uid(ANN)),
+        "author_uuid": str(uid(ANN)),
         "kind": "message",
     } | more
     edges = [Edge(kind="AUTHORED", label="User", target_id=uid(ANN), incoming=True)]
@@ -137,7 +137,7 @@ def within(**fields) -> VisibilityFilter:
 OPEN = within(open_room_ids=[RoomId(uid(ROOM))])
 
 
-@pytest.mark.parametrize("lacking", ["room_id", "sent_at", "author_id", "kind"])
+@pytest.mark.parametrize("lacking", ["room_uuid", "sent_at", "author_uuid", "kind"])
 async def test_what_is_not_known_of_a_message_makes_it_nobodys(
     graph: Neo4jProjection, copy: str, lacking: str
 ):
@@ -146,7 +146,7 @@ async def test_what_is_not_known_of_a_message_makes_it_nobodys(
     for sight in (OPEN, within(stays=[stay])):
         found = await graph.view_for(copy, sight).messages_by([ParticipantId(uid(ANN))], limit=9)
         # A room that is open is open at any time, whoever says so.
-        is_known = lacking == "author_id" or (lacking == "sent_at" and sight is OPEN)
+        is_known = lacking == "author_uuid" or (lacking == "sent_at" and sight is OPEN)
         assert found == ([uid(HEARD)] if is_known else [])
 
 

@@ -110,7 +110,8 @@ set
 from noted
 where participants.org_id = %(org_id)s
   and participants.id = noted.id
-  and participants.id in (select id from outdated);
+  and participants.id in (select id from outdated)
+returning participants.id;
 
 -- name: update_kinds
 update participants
@@ -155,7 +156,8 @@ from (
 where rooms.org_id = %(org_id)s
   and rooms.id = noted.id
   and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_open, rooms.context_id)
-    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open, noted.context_id);
+    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open, noted.context_id)
+returning rooms.id;
 
 -- name: close_rooms
 update rooms

@@ -1,5 +1,19 @@
 -- name: users
-select id, kind from participants where org_id = %(org_id)s and id = any (%(ids)s::uuid[]) and id <> org_id;
+-- Uses index: platform_accounts_of_participant
+select
+  participants.id, participants.kind, participants.name, account.platform,
+  coalesce(account.ids, '{}') as account_ids
+from participants
+left join lateral (
+  select
+    (array_agg(held.platform order by held.bridged, held.platform, held.account_id, held.persona))[1] as platform,
+    array_agg(held.account_id order by held.bridged, held.platform, held.account_id, held.persona) as ids
+  from platform_accounts as held
+  where held.org_id = participants.org_id and held.participant_id = participants.id
+) as account on true
+where participants.org_id = %(org_id)s
+  and participants.id = any (%(ids)s::uuid[])
+  and participants.id <> participants.org_id;
 
 -- name: memberships
 -- Uses index: memberships_of_participant
@@ -35,7 +49,9 @@ group by said.author_id, parent.author_id
 order by parent.author_id;
 
 -- name: rooms
-select id, visibility = 'open' as is_open from rooms where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
+select id, visibility = 'open' as is_open, name, platform, external_id
+from rooms
+where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
 
 -- name: conversations
 select id, room_id from conversations where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
@@ -43,10 +59,20 @@ select id, room_id from conversations where org_id = %(org_id)s and id = any (%(
 -- name: messages
 -- Uses index: replies_from
 select
-  said.id, said.room_id, said.sent_at, said.sequence, said.author_id, said.kind, standing.conversation_id,
-  parent.id as reply_to,
+  said.id, said.room_id, rooms.platform, said.external_id, said.sent_at, said.sequence, said.author_id, said.kind,
+  standing.conversation_id, parent.id as reply_to,
+  case
+    when %(with_texts)s::boolean
+      and said.kind <> 'whisper'
+      and not exists (
+        select from restricted_messages
+        where restricted_messages.org_id = said.org_id and restricted_messages.message_id = said.id
+      )
+      then said.body
+  end as body,
   case when said.kind = 'whisper' then coalesce(addressed.ids, '{}') end as audience
 from messages as said
+join rooms on rooms.org_id = said.org_id and rooms.id = said.room_id
 left join conversation_messages as standing on standing.org_id = said.org_id and standing.message_id = said.id
 left join lateral (
   select edge.parent_id
@@ -87,7 +113,9 @@ select
     where tagged.org_id = held.org_id and tagged.memory_id = held.id
     order by tagged.tag
   ) as tags,
-  coalesce(resting.ids, '{}') as source_ids
+  coalesce(resting.ids, '{}') as source_ids,
+  case when shown.has_text then coalesce(nullif(held.title, ''), held.content) end as name,
+  case when shown.has_text then held.content end as content
 from memories as held
 left join lateral (
   select
@@ -106,6 +134,24 @@ left join lateral (
   join messages as said on said.org_id = source.org_id and said.id = source.message_id
   where source.org_id = held.org_id and source.memory_id = held.id
 ) as resting on true
+cross join lateral (
+  select
+    %(with_texts)s::boolean
+    and held.sensitivity = 'normal'
+    and not exists (
+      select from memory_sources as source
+      join messages as said on said.org_id = source.org_id and said.id = source.message_id
+      where source.org_id = held.org_id
+        and source.memory_id = held.id
+        and (
+          said.kind = 'whisper'
+          or exists (
+            select from restricted_messages
+            where restricted_messages.org_id = said.org_id and restricted_messages.message_id = said.id
+          )
+        )
+    ) as has_text
+) as shown
 where held.org_id = %(org_id)s and held.id = any (%(ids)s::uuid[]);
 
 -- name: ids_after

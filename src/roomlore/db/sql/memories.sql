@@ -218,3 +218,6 @@ limit %(limit)s;
 
 -- name: all_exist
 select count(*) = cardinality(%(ids)s::uuid[]) from memories where org_id = %(org_id)s and id = any (%(ids)s);
+
+-- name: existing_ids
+select id from memories where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);

@@ -122,6 +122,34 @@ values (
   %(digest)s, %(is_conversation_sensitive)s
 );
 
+-- name: add_rows
+insert into memories (
+  org_id, id, kind, title, content, importance, confidence, sensitivity, audience, asserted_by, recorded_at, valid_from,
+  task_id, metadata, dedup_scope, digest
+)
+select
+  %(org_id)s, id, kind, title, content, importance, confidence, sensitivity, audience, asserted_by, recorded_at,
+  valid_from, task_id, metadata::jsonb, dedup_scope, digest
+from unnest(
+  %(id)s::uuid[], %(kind)s::text[], %(title)s::text[], %(content)s::text[], %(importance)s::real[],
+  %(confidence)s::real[], %(sensitivity)s::text[], %(audience)s::text[], %(asserted_by)s::uuid[],
+  %(recorded_at)s::timestamptz[], %(valid_from)s::timestamptz[], %(task_id)s::text[], %(metadata_text)s::text[],
+  %(dedup_scope)s::text[], %(digest)s::text[]
+) as added (
+  id, kind, title, content, importance, confidence, sensitivity, audience, asserted_by, recorded_at, valid_from,
+  task_id, metadata, dedup_scope, digest
+);
+
+-- name: add_roles_of
+insert into memory_participants (org_id, memory_id, participant_id, role)
+select %(org_id)s, memory_id, participant_id, role
+from unnest(%(memory_id)s::uuid[], %(participant_id)s::uuid[], %(role)s::text[]) as named (memory_id, participant_id, role);
+
+-- name: add_tags_of
+insert into memory_tags (org_id, memory_id, tag)
+select %(org_id)s, memory_id, tag
+from unnest(%(memory_id)s::uuid[], %(tag)s::text[]) as added (memory_id, tag);
+
 -- name: add_sources
 insert into memory_sources (org_id, memory_id, message_id, quote_start, quote_end, extracted_by)
 select %(org_id)s, %(memory_id)s, message_id, quote_start, quote_end, %(extractor)s

@@ -226,10 +226,12 @@ using privacy_requests
 where privacy_requests.org_id = %(org_id)s
   and privacy_requests.message_id = any (%(source_ids)s)
   and restricted_messages.org_id = privacy_requests.org_id
-  and restricted_messages.request_id = privacy_requests.id;
+  and restricted_messages.request_id = privacy_requests.id
+returning restricted_messages.message_id;
 
 -- name: lift_request
-delete from restricted_messages where org_id = %(org_id)s and request_id = %(request_id)s;
+delete from restricted_messages where org_id = %(org_id)s and request_id = %(request_id)s
+returning restricted_messages.message_id;
 
 -- name: lift_messages
 -- What a tombstone of a request restricts is not lifted, because nobody could restrict it again.
@@ -239,7 +241,8 @@ where restricted_messages.org_id = %(org_id)s
   and restricted_messages.message_id = any (%(ids)s)
   and privacy_requests.org_id = restricted_messages.org_id
   and privacy_requests.id = restricted_messages.request_id
-  and privacy_requests.message_id is not null;
+  and privacy_requests.message_id is not null
+returning restricted_messages.message_id;
 
 -- name: drop_restrictions
 delete from restricted_messages where org_id = %(org_id)s and message_id = any (%(ids)s);
@@ -273,7 +276,8 @@ using privacy_requests
 where restricted_messages.org_id = %(org_id)s
   and privacy_requests.org_id = restricted_messages.org_id
   and privacy_requests.id = restricted_messages.request_id
-  and privacy_requests.message_id is not null;
+  and privacy_requests.message_id is not null
+returning restricted_messages.message_id;
 
 -- name: present_participants
 -- A participant who only wrote in an open room is not a member of the room.

@@ -341,3 +341,14 @@ select enqueue_graph_nodes(
       and exists (select from projections where projections.org_id = %(org_id)s and projections.target = 'neo4j')
   )
 );
+
+-- name: enqueue_resting
+select enqueue_graph_nodes(
+  %(ids)s::uuid[] || array(
+    select memory_id
+    from memory_sources
+    where org_id = %(org_id)s
+      and message_id = any (%(ids)s::uuid[])
+      and exists (select from projections where projections.org_id = %(org_id)s and projections.target = 'neo4j')
+  )
+);

@@ -5,7 +5,11 @@
 
 // name: constrain_subjects
 // One node per subject and index (copy); finds nodes by id, and lists them ordered by id.
-CREATE CONSTRAINT roomlore_subject IF NOT EXISTS FOR (n:Subject) REQUIRE (n.copy, n.id) IS UNIQUE
+CREATE CONSTRAINT roomlore_subject IF NOT EXISTS FOR (n:Subject) REQUIRE (n.copy, n.uuid) IS UNIQUE
+
+// name: drop_old_constraint
+// Indexes of older versions kept the uuid of a subject in `id`.
+DROP CONSTRAINT roomlore_subject IF EXISTS
 
 // name: constrain_copies
 // One node per index; distinguishes an empty index from a missing one.
@@ -15,32 +19,41 @@ CREATE CONSTRAINT roomlore_copy IF NOT EXISTS FOR (c:Copy) REQUIRE c.name IS UNI
 // Finds the bots of an index.
 CREATE INDEX roomlore_bots IF NOT EXISTS FOR (n:User) ON (n.copy, n.is_bot)
 
+// name: index_users
+// Finds participants by the id of their account on a platform.
+CREATE INDEX roomlore_users IF NOT EXISTS FOR (n:User) ON (n.id)
+
+// name: index_messages
+// Finds messages by their id on a platform.
+CREATE INDEX roomlore_messages IF NOT EXISTS FOR (n:Message) ON (n.id)
+
 // name: prepare_copy
 // Create an index, unless it exists; return whether its removal has begun.
 MERGE (c:Copy {name: $copy})
+ON CREATE SET c.layout = $layout
 RETURN coalesce(c.leaving, false) AS leaving
 
 // name: lock_copy
 // Lock an index until the transaction ends; no row if it does not exist or is being removed.
 MATCH (c:Copy {name: $copy})
 SET c.name = $copy
-WITH c WHERE c.leaving IS NULL
+WITH c WHERE c.leaving IS NULL AND c.layout = $layout
 RETURN c.name AS name
 
 // name: find_copy
 // No row if the index does not exist or is being removed.
 MATCH (c:Copy {name: $copy})
-WHERE c.leaving IS NULL
+WHERE c.leaving IS NULL AND c.layout = $layout
 RETURN c.name AS name
 
 // name: lock_known
 // Lock an index; return the existing nodes, each with its version, its digest and the edges that it owns.
 MATCH (c:Copy {name: $copy})
 SET c.name = $copy
-WITH c WHERE c.leaving IS NULL
+WITH c WHERE c.leaving IS NULL AND c.layout = $layout
 RETURN COLLECT {
   UNWIND $ids AS id
-  MATCH (n:Subject {copy: $copy, id: id})
+  MATCH (n:Subject {copy: $copy, uuid: id})
   RETURN [id, n.version, n.digest, n.owned]
 } AS known
 
@@ -53,7 +66,7 @@ SET n = row{.*, copy: $copy, version: $version}
 // name: replace_nodes
 // Replace older nodes and stubs.
 UNWIND $rows AS row
-MATCH (n:Subject {copy: $copy, id: row.id})
+MATCH (n:Subject {copy: $copy, uuid: row.uuid})
 SET n = row{.*, copy: $copy, version: $version}
 REMOVE n:<other_labels>
 SET n:<label>
@@ -61,14 +74,14 @@ SET n:<label>
 // name: renew_nodes
 // Set a newer version on nodes that did not change.
 UNWIND $ids AS id
-MATCH (n:Subject {copy: $copy, id: id})
+MATCH (n:Subject {copy: $copy, uuid: id})
 SET n.version = $version
 
 // name: create_edges
 // Create the edges of new nodes, and stubs for missing targets.
 UNWIND range(0, size($ids) - 1) AS place
-MATCH (n:Subject {copy: $copy, id: $ids[place]})
-MERGE (t:Subject {copy: $copy, id: $targets[place]})
+MATCH (n:Subject {copy: $copy, uuid: $ids[place]})
+MERGE (t:Subject {copy: $copy, uuid: $targets[place]})
 ON CREATE SET t.version = -1, t:<label>
 CREATE (n)<from>[r:<kind> {incoming: $incoming, version: $version}]<to>(t)
 SET r += coalesce($properties[place], {})
@@ -76,33 +89,40 @@ SET r += coalesce($properties[place], {})
 // name: merge_edges
 // Create or update the edges of existing nodes, and stubs for missing targets.
 UNWIND range(0, size($ids) - 1) AS place
-MATCH (n:Subject {copy: $copy, id: $ids[place]})
-MERGE (t:Subject {copy: $copy, id: $targets[place]})
+MATCH (n:Subject {copy: $copy, uuid: $ids[place]})
+MERGE (t:Subject {copy: $copy, uuid: $targets[place]})
 ON CREATE SET t.version = -1, t:<label>
 MERGE (n)<from>[r:<kind> {incoming: $incoming}]<to>(t)
 WITH r, coalesce($properties[place], {}) AS own
 SET r = own{.*, incoming: $incoming, version: $version}
 
+// name: name_stubs
+// Set or remove the names of nodes that only edges describe: tags.
+UNWIND range(0, size($targets) - 1) AS place
+MATCH (t:Subject {copy: $copy, uuid: $targets[place]})
+WHERE t.digest IS NULL
+SET t.name = $names[place]
+
 // name: delete_edges
 // Delete the edges of a kind that these nodes own and that this version did not write; return the stubs they led to.
 UNWIND $ids AS id
-MATCH (n:Subject {copy: $copy, id: id})
+MATCH (n:Subject {copy: $copy, uuid: id})
 MATCH (n)<from>[r:<kind>]<to>(t:Subject)
 WHERE r.incoming = $incoming AND r.version < $version
 DELETE r
-RETURN DISTINCT CASE WHEN t.digest IS NULL THEN t.id END AS stub
+RETURN DISTINCT CASE WHEN t.digest IS NULL THEN t.uuid END AS stub
 
 // name: distrust_nodes
 // Let any version replace these nodes; return the kinds of edges that each owns.
 UNWIND $ids AS id
-MATCH (n:Subject {copy: $copy, id: id})
+MATCH (n:Subject {copy: $copy, uuid: id})
 SET n.version = -1
-RETURN n.id AS id, coalesce(n.owned, '') AS owned
+RETURN n.uuid AS id, coalesce(n.owned, '') AS owned
 
 // name: distrust_edges
 // Let any version replace the edges of a kind that these nodes own.
 UNWIND $ids AS id
-MATCH (n:Subject {copy: $copy, id: id})
+MATCH (n:Subject {copy: $copy, uuid: id})
 MATCH (n)<from>[r:<kind>]<to>(:Subject)
 WHERE r.incoming = $incoming
 SET r.version = -1
@@ -110,44 +130,51 @@ SET r.version = -1
 // name: delete_stubs
 // Delete stubs without edges.
 UNWIND $ids AS id
-MATCH (n:Subject {copy: $copy, id: id})
+MATCH (n:Subject {copy: $copy, uuid: id})
 WHERE n.digest IS NULL AND NOT (n)--()
 DELETE n
 
 // name: cut_nodes
 // Delete a limited number of edges of these nodes, and empty the digests of their owners; return the stubs they led to.
 UNWIND $ids AS id
-MATCH (n:Subject {copy: $copy, id: id})
+MATCH (n:Subject {copy: $copy, uuid: id})
 MATCH (n)-[r]-(t:Subject)
 WITH DISTINCT r, t LIMIT $limit
 SET (CASE WHEN $leaving THEN null WHEN r.incoming THEN endNode(r) ELSE startNode(r) END).digest = ''
 DELETE r
-RETURN CASE WHEN t.digest IS NULL THEN t.id END AS stub
+RETURN CASE WHEN t.digest IS NULL THEN t.uuid END AS stub
 
 // name: drop_nodes
 // Delete nodes, with edges that were added meanwhile.
 UNWIND $ids AS id
-MATCH (n:Subject {copy: $copy, id: id})
+MATCH (n:Subject {copy: $copy, uuid: id})
 DETACH DELETE n
 
 // name: count_edges
 // Count the edges of a kind that each node owns.
 UNWIND $ids AS id
-MATCH (n:Subject {copy: $copy, id: id})
-RETURN n.id AS id, COUNT { MATCH (n)<from>[r:<kind>]<to>(:Subject) WHERE r.incoming = $incoming } AS count
+MATCH (n:Subject {copy: $copy, uuid: id})
+RETURN n.uuid AS id, COUNT { MATCH (n)<from>[r:<kind>]<to>(:Subject) WHERE r.incoming = $incoming } AS count
 
 // name: held
 // The nodes after an id, ordered by id, without stubs; with the edges that each owned when it was written.
 MATCH (n:Subject)
-WHERE n.copy = $copy AND n.id > $after AND n.digest IS NOT NULL
-RETURN n.id AS id, n.digest AS digest, coalesce(n.owned, '') AS owned, n.edges AS edges
-ORDER BY n.copy, n.id
+WHERE n.copy = $copy AND n.uuid > $after AND n.digest IS NOT NULL
+RETURN n.uuid AS id, n.digest AS digest, coalesce(n.owned, '') AS owned, n.edges AS edges
+ORDER BY n.copy, n.uuid
 LIMIT $limit
 
 // name: copies
-// The names of all indexes.
+// The names of all indexes of this layout.
 MATCH (c:Copy)
-WHERE c.name IS NOT NULL
+WHERE c.name IS NOT NULL AND c.layout = $layout
+RETURN c.name AS name
+ORDER BY name
+
+// name: old_copies
+// The names of indexes of older versions, which this version cannot read.
+MATCH (c:Copy)
+WHERE c.name IS NOT NULL AND coalesce(c.layout, 0) <> $layout
 RETURN c.name AS name
 ORDER BY name
 
@@ -160,9 +187,17 @@ RETURN c.name AS name
 // name: some_of
 // Some ids of an index, including stubs; the condition on the id makes Neo4j use its own index.
 MATCH (n:Subject)
-WHERE n.copy = $copy AND n.id > ''
-RETURN n.id AS id
+WHERE n.copy = $copy AND n.uuid > ''
+RETURN n.uuid AS id
 LIMIT $limit
+
+// name: drop_old_nodes
+// Delete some nodes of an index of an older version.
+MATCH (n:Subject {copy: $copy})
+WHERE n.uuid IS NULL
+WITH n LIMIT $limit
+DETACH DELETE n
+RETURN count(*) AS count
 
 // name: remove_copy
 // Delete the node of an index.
@@ -174,11 +209,11 @@ DELETE c
 // Part of other questions: whether a message or notice is for the viewer. Whatever is not known of it makes it nobody's.
 <it>.digest IS NOT NULL AND (
   $operator
-  OR <it>.author_id IN $own
+  OR <it>.author_uuid IN $own
   OR (<it>.kind = 'whisper' AND any(one IN <it>.audience WHERE one IN $own))
   OR (<it>.kind IN ['message', 'system'] AND (
-    <it>.room_id IN $open
-    OR any(stay IN $stays[<it>.room_id] WHERE
+    <it>.room_uuid IN $open
+    OR any(stay IN $stays[<it>.room_uuid] WHERE
       (stay.joined IS NULL OR stay.joined <= <it>.sent_at) AND (stay.left IS NULL OR <it>.sent_at < stay.left))
   ))
 )
@@ -196,7 +231,7 @@ DELETE c
     NOT EXISTS { MATCH (<it>)-[:RESTS_ON]->(:Subject) }
     AND (
       (<it>.is_for_org = true AND size($own) > 0)
-      OR EXISTS { MATCH (<it>)-[:HAS_MEMORY|INVOLVES]-(named:Subject) WHERE named.id IN $own }
+      OR EXISTS { MATCH (<it>)-[:HAS_MEMORY|INVOLVES]-(named:Subject) WHERE named.uuid IN $own }
     )
   )
 )
@@ -207,18 +242,18 @@ MATCH (u:User)
 WHERE u.copy = $copy AND u.is_bot = true
 MATCH (u)-[:AUTHORED]->(m:Message)
 WHERE <heard m>
-RETURN m.id AS id
-ORDER BY m.sent_at DESC, m.sequence DESC, m.id DESC
+RETURN m.uuid AS id
+ORDER BY m.sent_at DESC, m.sequence DESC, m.uuid DESC
 LIMIT $limit
 
 // name: said_by
 // What somebody said, newest first.
 MATCH (u:Subject)
-WHERE u.copy = $copy AND u.id IN $participants
+WHERE u.copy = $copy AND u.uuid IN $participants
 MATCH (u)-[:AUTHORED]->(m:Message)
 WHERE <heard m>
-RETURN m.id AS id
-ORDER BY m.sent_at DESC, m.sequence DESC, m.id DESC
+RETURN m.uuid AS id
+ORDER BY m.sent_at DESC, m.sequence DESC, m.uuid DESC
 LIMIT $limit
 
 // name: memories_of_agents
@@ -228,6 +263,6 @@ WHERE u.copy = $copy AND u.is_bot = true
 MATCH (u)-[:HAS_MEMORY]->(m:Memory)
 WITH DISTINCT m
 WHERE <recalled m>
-RETURN m.id AS id
+RETURN m.uuid AS id
 ORDER BY m.valid_from DESC, id DESC
 LIMIT $limit
