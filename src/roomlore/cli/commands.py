@@ -72,7 +72,10 @@ VERBS: Mapping[str, Verb] = {
         "Make ONE and OTHER accounts of one person, who may then read what either of them may.",
     ),
     "messages": Verb("search:messages", "Show the newest messages of ROOM: a name, id or external id."),
-    "migrate": Verb("database:migrate", "Update the database to the schema of this version."),
+    "migrate": Verb(
+        "migration:migrate",
+        "Update the database to the schema of this version; or migrate the store of another program.",
+    ),
     "model": Verb(
         "monitoring:model",
         "Choose the embedding model of the org: `default`, or a name from ROOMLORE_EMBEDDINGS.",

@@ -1,11 +1,10 @@
-"""Verbs about the installation: checks, and the schema of the database."""
+"""The verb that checks the installation."""
 
 import asyncio
 
 import click
 
 from roomlore import doctor as examination
-from roomlore import operations as composition
 from roomlore.cli.session import Session
 
 
@@ -23,12 +22,3 @@ def doctor(session: Session, *, stop: bool, force: bool) -> None:
     session.output.findings(findings)
     if not all(finding.is_well for finding in findings):
         raise click.exceptions.Exit(1)
-
-
-@click.command()
-@click.pass_obj
-def migrate(session: Session) -> None:
-    """Update the database to the schema of this version."""
-    applied = asyncio.run(composition.prepare(session.settings))
-    text = f"applied: {', '.join(applied)}" if applied else "nothing to do"
-    session.output.result({"applied": applied}, text)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from roomlore.doctor import CheckResult
     from roomlore.domain.records import Message, Participant, Postable, Room
     from roomlore.ingest.imports import ImportReport
+    from roomlore.legacy.migration import MigrationReport
     from roomlore.search.query_parser import AppliedFilters
     from roomlore.search.records import (
         Answer,
@@ -278,7 +279,7 @@ class Output:
             )
             self.text(f"  privacy requests found: {requests}; see roomlore privacy requests")
 
-    def skipped(self, report: ImportReport) -> None:
+    def skipped(self, report: ImportReport | MigrationReport) -> None:
         """Print the skipped records on standard error."""
         for skipped in report.skipped[:NAMED_SKIPPED]:
             detail = f" ({skipped.detail})" if skipped.detail else ""

@@ -1,0 +1,1 @@
+"""Migrates stores of other programs into Roomlore, and offers their calls on top of Roomlore."""

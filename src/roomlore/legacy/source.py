@@ -1,0 +1,153 @@
+"""Reads and extends the database of another program.
+
+The statements are in the `.sql` files of this folder. The reads of one migration see one snapshot of the database, so
+its owner may go on writing.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, LiteralString, cast
+
+import psycopg
+from psycopg import AsyncConnection, IsolationLevel, sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import dict_row
+
+from roomlore.db.connections import CONNECT_TIMEOUT, first_line
+from roomlore.db.queries import HEADER
+from roomlore.domain.errors import BadInput, DatabaseUnavailable
+
+#: Our session settings. The owner's timeouts would end a long migration.
+_SETTINGS = (
+    "-c timezone=UTC -c datestyle=ISO,MDY -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
+    " -c standard_conforming_strings=on"
+)
+Row = Mapping[str, Any]
+
+
+@cache
+def statements(module: str) -> Mapping[str, LiteralString]:
+    """Return the statements of a file by name."""
+    _, *parts = HEADER.split((Path(__file__).parent / f"{module}.sql").read_text("utf-8"))
+    # These files are part of the program, as literal as a string in the source.
+    return {
+        name: cast(LiteralString, text.strip().rstrip(";"))
+        for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column that a migration reads as text."""
+
+    name: str
+    is_required: bool = False
+    #: A time is read in the form of ISO 8601.
+    is_time: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """An open database of another program."""
+
+    conn: AsyncConnection[dict[str, Any]]
+    module: str
+    #: Parts that statements name in braces.
+    parts: Mapping[str, sql.Composable] = field(default_factory=dict[str, sql.Composable])
+
+    @property
+    def name(self) -> str:
+        """The name of the database."""
+        return self.conn.info.dbname
+
+    def _composed(self, name: str) -> sql.Composed:
+        return sql.SQL(statements(self.module)[name]).format(**self.parts)
+
+    async def stream(
+        self, name: str, params: Mapping[str, Any] | None = None, *, size: int
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        """Yield the rows of a statement in lists of `size`, through a cursor on the server."""
+        async with self.conn.cursor(name=f"roomlore_{name}") as cursor:
+            await cursor.execute(self._composed(name), params)
+            while rows := await cursor.fetchmany(size):
+                yield rows
+
+    async def fetch(self, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Return the rows of a statement."""
+        cursor = await self.conn.execute(self._composed(name), params)
+        return await cursor.fetchall()
+
+    async def execute(self, name: str, params: Mapping[str, Any] | None = None) -> int:
+        """Execute a statement, commit it, and return how many rows it changed."""
+        async with self.conn.transaction():
+            cursor = await self.conn.execute(self._composed(name), params)
+        return cursor.rowcount
+
+
+@asynccontextmanager
+async def open_source(
+    dsn: str, module: str, *, table: str, columns: Sequence[Column], writes: bool = False
+) -> AsyncGenerator[Source]:
+    """Open a database whose table is described by `columns`. Without `writes`, reads see one snapshot.
+
+    Raises:
+        BadInput: the address is not valid, or the table or one of its required columns is missing.
+        DatabaseUnavailable: the database cannot be reached, or the connection to it is lost.
+    """
+    with _translated():
+        async with await _connect(dsn) as conn:
+            if not writes:
+                await conn.set_isolation_level(IsolationLevel.REPEATABLE_READ)
+            await conn.set_read_only(not writes)
+            await conn.set_autocommit(writes)
+            source = Source(conn=conn, module=module)
+            present = {row["attname"] for row in await source.fetch("columns")}
+            _check_columns(table, columns, present)
+            selected = sql.SQL(", ").join(_selected(table, column, present) for column in columns)
+            yield Source(conn=conn, module=module, parts={"columns": selected})
+
+
+async def _connect(dsn: str) -> AsyncConnection[dict[str, Any]]:
+    try:
+        given = str(conninfo_to_dict(dsn).get("options") or "")
+    except psycopg.ProgrammingError:
+        # The driver's message quotes the address, password included.
+        raise BadInput("the address of the source", "is not valid") from None
+    return await AsyncConnection[dict[str, Any]].connect(
+        dsn, options=f"{given} {_SETTINGS}".strip(), connect_timeout=CONNECT_TIMEOUT, row_factory=dict_row
+    )
+
+
+def _check_columns(table: str, columns: Sequence[Column], present: set[str]) -> None:
+    if not present:
+        raise BadInput(f"table {table}", "is not in the source database")
+    missing = [column.name for column in columns if column.is_required and column.name not in present]
+    if missing:
+        raise BadInput(f"table {table}", f"has no column {', '.join(missing)}")
+
+
+def _selected(table: str, column: Column, present: set[str]) -> sql.Composable:
+    """Return the expression that reads a column as text; null if the table does not have the column."""
+    name = sql.Identifier(column.name)
+    if column.name not in present:
+        return sql.SQL("null::text as {}").format(name)
+    place = sql.Identifier(table, column.name)
+    if column.is_time:
+        return sql.SQL("to_json({}) #>> '{{}}' as {}").format(place, name)
+    return sql.SQL("nullif({}::text, '') as {}").format(place, name)
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise BadInput("the login of the source database", first_line(error)) from error
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable(
+            f"the source database: {first_line(error)}",
+            cure="what was migrated stays; correct this and run it again",
+        ) from error
