@@ -53,7 +53,7 @@ async def said(app: App, room: str) -> dict[str, Any]:
 
 
 async def account(app: App, message: Any) -> str:
-    [one] = [one for one in await app.people.accounts(app.operator, str(message.author_id))]
+    [one] = await app.people.accounts(app.operator, str(message.author_id))
     return one.account_id
 
 
