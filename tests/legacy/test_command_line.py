@@ -30,6 +30,7 @@ def test_a_migration_prints_what_it_stored_and_that_both_stores_are_equal(
     again = command_line.json("migrate", "chat-history", legacy.dsn, "--agents", agents)
     assert again["stored"]["unchanged"] == 2
     assert again["parity"]["is_equal"] is True
+    assert again["parity"]["explained"] == {"no text": 1}
 
 
 def test_a_difference_that_nothing_explains_is_an_exit_status(command_line, legacy: Legacy):

@@ -110,7 +110,11 @@ class ParityReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return asdict(self) | {"is_equal": self.is_equal}
+        return asdict(self) | {
+            "explained": dict(self.explained),
+            "unexplained": dict(self.unexplained),
+            "is_equal": self.is_equal,
+        }
 
 
 async def compare_stores(
