@@ -38,7 +38,7 @@ from roomlore.importers.fields import (
     platform_metadata,
     sequence,
 )
-from roomlore.legacy.source import Column, Row
+from roomlore.legacy.source import Column, Row, Table
 
 TABLE = "v2_chat_history"
 COLUMNS = (
@@ -57,6 +57,7 @@ COLUMNS = (
     Column(name="author_name"),
     Column(name="reply_to_msg_id"),
 )
+CHAT_HISTORY = Table(name=TABLE, columns=COLUMNS)
 ASKED = [role for role, side in SIDES.items() if side == "asked"]
 ANSWERED = [role for role, side in SIDES.items() if side == "answered"]
 INVALID_REPLY = "invalid reply"

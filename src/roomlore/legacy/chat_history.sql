@@ -1,24 +1,15 @@
--- name: columns
-select attname
-from pg_attribute
-where attrelid = to_regclass('v2_chat_history') and attnum > 0 and not attisdropped;
-
--- name: row_count
-select count(*)
-from v2_chat_history;
-
 -- name: rows
-select {columns}
+select {v2_chat_history}
 from v2_chat_history
 order by v2_chat_history.id;
 
 -- name: bot_accounts
 select distinct character_name, author_id
-from (select {columns} from v2_chat_history) as told
+from (select {v2_chat_history} from v2_chat_history) as told
 where role = any(%(answered)s::text[]) and character_name is not null;
 
 -- name: rows_by_id
-select {columns}
+select {v2_chat_history}
 from v2_chat_history
 where v2_chat_history.id::text = any(%(ids)s::text[]);
 
@@ -29,7 +20,7 @@ with characters as (
 ),
 told as (
   select
-    {columns},
+    {v2_chat_history},
     v2_chat_history.id as position,
     v2_chat_history."timestamp"::timestamptz as sent_at
   from v2_chat_history

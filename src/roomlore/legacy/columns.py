@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from roomlore.legacy.chat_history import COLUMNS, TABLE, fact_parameters
-from roomlore.legacy.source import open_source
+from roomlore.legacy.chat_history import CHAT_HISTORY, fact_parameters
+from roomlore.legacy.source import open_source, present_columns
 
 #: The number of rows in one transaction.
 BATCH = 5_000
@@ -36,8 +36,8 @@ async def add_author_columns(
 ) -> ColumnsReport:
     """Add the columns and indexes, and fill the columns in batches. Each batch is committed."""
     params = fact_parameters(characters) | {"size": BATCH}
-    async with open_source(dsn, "chat_history", table=TABLE, columns=COLUMNS, writes=True) as source:
-        present = {row["attname"] for row in await source.fetch("columns")}
+    async with open_source(dsn, "chat_history", tables=[CHAT_HISTORY], writes=True) as source:
+        present = await present_columns(source.conn, CHAT_HISTORY.name)
         await source.execute("add_columns")
         filled = 0
         while changed := await source.execute("backfill", params):

@@ -12,9 +12,7 @@ from roomlore.ingest.accept import IngestResult
 from roomlore.ingest.clean import RoomCleaner, clean, clean_room
 from roomlore.legacy.chat_history import (
     ANSWERED,
-    COLUMNS,
     INVALID_REPLY,
-    TABLE,
     ChatHistoryReader,
 )
 from roomlore.legacy.parity import ParityReport
@@ -28,8 +26,6 @@ _NAMED_IDS = 5
 Progress = Callable[[int], None]
 #: Stores a batch. None means a dry run.
 Store = Callable[[Sequence[IncomingMessage]], Awaitable[IngestResult]] | None
-
-__all__ = ["BATCH", "COLUMNS", "TABLE", "MigrationReport", "migrate_rows"]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -50,12 +50,22 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table that a migration reads."""
+
+    name: str
+    columns: Sequence[Column]
+    #: Whether the database may lack the table.
+    is_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """An open database of another program."""
 
     conn: AsyncConnection[dict[str, Any]]
     module: str
-    #: Parts that statements name in braces.
+    #: The columns of each table, which statements name in braces by the name of the table.
     parts: Mapping[str, sql.Composable] = field(default_factory=dict[str, sql.Composable])
 
     @property
@@ -89,12 +99,12 @@ class Source:
 
 @asynccontextmanager
 async def open_source(
-    dsn: str, module: str, *, table: str, columns: Sequence[Column], writes: bool = False
+    dsn: str, module: str, *, tables: Sequence[Table], writes: bool = False
 ) -> AsyncGenerator[Source]:
-    """Open a database whose table is described by `columns`. Without `writes`, reads see one snapshot.
+    """Open a database with these tables. Without `writes`, all reads see one snapshot.
 
     Raises:
-        BadInput: the address is not valid, or the table or one of its required columns is missing.
+        BadInput: the address is not valid, or a table or a required column is missing.
         DatabaseUnavailable: the database cannot be reached, or the connection to it is lost.
     """
     with _translated():
@@ -103,11 +113,20 @@ async def open_source(
                 await conn.set_isolation_level(IsolationLevel.REPEATABLE_READ)
             await conn.set_read_only(not writes)
             await conn.set_autocommit(writes)
-            source = Source(conn=conn, module=module)
-            present = {row["attname"] for row in await source.fetch("columns")}
-            _check_columns(table, columns, present)
-            selected = sql.SQL(", ").join(_selected(table, column, present) for column in columns)
-            yield Source(conn=conn, module=module, parts={"columns": selected})
+            parts: dict[str, sql.Composable] = {}
+            for table in tables:
+                present = await present_columns(conn, table.name)
+                if present or not table.is_optional:
+                    _check_columns(table, present)
+                    selected = [_selected(table.name, column, present) for column in table.columns]
+                    parts[table.name] = sql.SQL(", ").join(selected)
+            yield Source(conn=conn, module=module, parts=parts)
+
+
+async def present_columns(conn: AsyncConnection[dict[str, Any]], table: str) -> set[str]:
+    """Return the names of the columns of a table; nothing if there is no table."""
+    cursor = await conn.execute(statements("source")["columns"], {"table": table})
+    return {row["attname"] for row in await cursor.fetchall()}
 
 
 async def _connect(dsn: str) -> AsyncConnection[dict[str, Any]]:
@@ -121,12 +140,12 @@ async def _connect(dsn: str) -> AsyncConnection[dict[str, Any]]:
     )
 
 
-def _check_columns(table: str, columns: Sequence[Column], present: set[str]) -> None:
+def _check_columns(table: Table, present: set[str]) -> None:
     if not present:
-        raise BadInput(f"table {table}", "is not in the source database")
-    missing = [column.name for column in columns if column.is_required and column.name not in present]
+        raise BadInput(f"table {table.name}", "is not in the source database")
+    missing = [column.name for column in table.columns if column.is_required and column.name not in present]
     if missing:
-        raise BadInput(f"table {table}", f"has no column {', '.join(missing)}")
+        raise BadInput(f"table {table.name}", f"has no column {', '.join(missing)}")
 
 
 def _selected(table: str, column: Column, present: set[str]) -> sql.Composable:

@@ -9,7 +9,7 @@ from roomlore.domain.clock import utc_now
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.records import Viewer
 from roomlore.ingest.accept import IngestResult
-from roomlore.legacy.chat_history import COLUMNS, TABLE
+from roomlore.legacy.chat_history import CHAT_HISTORY
 from roomlore.legacy.columns import ColumnsReport, add_author_columns
 from roomlore.legacy.migration import MigrationReport, migrate_rows
 from roomlore.legacy.parity import SEED, compare_stores
@@ -68,7 +68,7 @@ async def migrate_chat_history(
         assert app is not None
         return await store_records(app.access, batch, action="migrate")
 
-    async with open_source(dsn, "chat_history", table=TABLE, columns=COLUMNS) as source:
+    async with open_source(dsn, "chat_history", tables=[CHAT_HISTORY]) as source:
         report = await migrate_rows(
             source, characters, store=None if app is None else store, now=utc_now(), progress=progress
         )
