@@ -11,6 +11,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
+from legacy.stores import ADA, BOB, FERRY, TABLES, Store
 from roomlore.db.cluster import Cluster
 
 FIRST = """
@@ -86,3 +87,19 @@ def legacy(old: Legacy) -> Legacy:
     """The table with authors."""
     old.conn.execute(SECOND)
     return old
+
+
+@pytest.fixture
+def store(cluster: Cluster) -> Generator[Store]:
+    name = f"projects_{uuid4().hex}"
+    with psycopg.connect(cluster.admin_dsn, autocommit=True) as admin:
+        admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        dsn = make_conninfo(cluster.admin_dsn, dbname=name)
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute(TABLES)
+            made = Store(dsn, conn)
+            made.add("projects", id=FERRY, name="Ferry")
+            made.add("agents", id=ADA, slug="ada", display_name="Ada")
+            made.add("agents", id=BOB, slug="bob", display_name="Bob")
+            yield made
+        admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))

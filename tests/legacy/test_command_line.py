@@ -3,6 +3,7 @@
 import pytest
 
 from legacy.conftest import Legacy
+from legacy.stores import ORG, Store
 from legacy.test_chat_history import HARBOUR, row
 from roomlore.db.cluster import Cluster
 from surfaces.commandline import CommandLine, refused
@@ -65,3 +66,22 @@ def test_what_cannot_be_migrated_is_refused_in_one_line(command_line, old: Legac
     refused(
         command_line("migrate", "chat-history", old.dsn, "--agents", tmp_path / "none"), 2, "does not exist"
     )
+
+
+def test_a_project_store_is_migrated_and_reported(command_line, store: Store):
+    store.say("Sam", "hello")
+    store.note("The ramp opens at nine")
+    store.note("Only for Ada", sensitivity="restricted")
+    store.note(None)
+    dry = command_line.json("migrate", "projects", store.dsn, "--dry-run")
+    assert (dry["messages"], dry["stored"]) == (1, None)
+    done = command_line("migrate", "projects", store.dsn, "--source-org", ORG)
+    assert done.code == 0, done.err
+    for line in (
+        "1 room, 1 message",
+        "stored: 1 added",
+        "1 memory only for their agent",
+        "left out: 1 no text",
+    ):
+        assert line in done.out
+    refused(command_line("migrate", "projects", store.dsn, "--source-org", "none"), 1, "is not in the source")

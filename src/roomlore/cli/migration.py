@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from roomlore.cli.output import Output
     from roomlore.legacy.parity import ParityReport
     from roomlore.operations import App
-    from roomlore.operations.migrations import MigrationReport
+    from roomlore.operations.migrations import MigrationReport, ProjectsReport
+
+#: The number of missing memories that are named.
+_NAMED_MISSING = 10
 
 
 @click.group(invoke_without_command=True)
@@ -93,6 +96,51 @@ def _migrate(session: Session, dsn: str, characters: Mapping[str, str], *, dry_r
         _show(session.output, report)
     if report.parity is not None and not report.parity.is_equal:
         raise click.exceptions.Exit(1)
+
+
+@migrate.command("projects")
+@click.argument("dsn")
+@click.option("--source-org", metavar="ID", help="The org of the store, if it has several.")
+@click.option("--dry-run", is_flag=True, help="Only report the contents.")
+@click.pass_obj
+def projects(session: Session, dsn: str, source_org: str | None, *, dry_run: bool) -> None:
+    """Migrate the chat and the memories of the project store in the PostgreSQL database DSN.
+
+    You can repeat a migration: it adds only what is missing. Exits with 1 if a memory is missing afterwards.
+    """
+    from roomlore.operations.migrations import migrate_project_store
+
+    async def use(app: App | None) -> ProjectsReport:
+        with count_progress(session.output, "rows", total=None) as advance:
+            return await migrate_project_store(app, dsn, org=source_org, progress=advance)
+
+    report = asyncio.run(use(None)) if dry_run else with_app(session, use, create_org=True)
+    session.output.skipped(report)
+    if session.output.as_json:
+        session.output.json(report.as_json())
+    else:
+        _show_projects(session.output, report)
+    if report.missing:
+        raise click.exceptions.Exit(1)
+
+
+def _show_projects(output: Output, report: ProjectsReport) -> None:
+    note = " (dry run, nothing stored)" if report.stored is None else ""
+    output.text(f"{report.source}{note}", style="bold")
+    output.text(f"  {count_phrase(report.rooms, 'room')}, {count_phrase(report.messages, 'message')}")
+    if report.stored is not None:
+        output.text(f"  stored: {_counts(report.stored)}")
+    for table, counts in report.memories.items():
+        output.text(f"  {table}: {_counts(counts)}")
+    if report.private:
+        output.text(f"  {count_phrase(report.private, 'memory', 'memories')} only for their agent")
+    if report.replaced:
+        output.text(f"  {count_phrase(report.replaced, 'memory', 'memories')} replaced by others")
+    skipped: Mapping[str, Any] = report.as_json()["skipped"]
+    if skipped:
+        output.text(f"  left out: {_counts(skipped)}")
+    if report.missing:
+        output.text(f"  missing: {', '.join(report.missing[:_NAMED_MISSING])}", style="red")
 
 
 def _show(output: Output, report: MigrationReport) -> None:

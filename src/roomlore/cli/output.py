@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from roomlore.domain.records import Message, Participant, Postable, Room
     from roomlore.ingest.imports import ImportReport
     from roomlore.legacy.migration import MigrationReport
+    from roomlore.legacy.project_migration import ProjectsReport
     from roomlore.search.query_parser import AppliedFilters
     from roomlore.search.records import (
         Answer,
@@ -279,7 +280,7 @@ class Output:
             )
             self.text(f"  privacy requests found: {requests}; see roomlore privacy requests")
 
-    def skipped(self, report: ImportReport | MigrationReport) -> None:
+    def skipped(self, report: ImportReport | MigrationReport | ProjectsReport) -> None:
         """Print the skipped records on standard error."""
         for skipped in report.skipped[:NAMED_SKIPPED]:
             detail = f" ({skipped.detail})" if skipped.detail else ""

@@ -13,12 +13,22 @@ from roomlore.legacy.chat_history import CHAT_HISTORY
 from roomlore.legacy.columns import ColumnsReport, add_author_columns
 from roomlore.legacy.migration import MigrationReport, migrate_rows
 from roomlore.legacy.parity import SEED, compare_stores
+from roomlore.legacy.project_migration import ProjectsReport, migrate_projects
+from roomlore.legacy.projects import TABLES
 from roomlore.legacy.source import open_source
 from roomlore.operations.access import Access
 from roomlore.operations.application import App
 from roomlore.operations.intake import store_records
+from roomlore.operations.project_target import StoredProjects
 
-__all__ = ["ColumnsReport", "MigrationReport", "add_author_columns", "migrate_chat_history"]
+__all__ = [
+    "ColumnsReport",
+    "MigrationReport",
+    "ProjectsReport",
+    "add_author_columns",
+    "migrate_chat_history",
+    "migrate_project_store",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,3 +91,27 @@ async def migrate_chat_history(
                 seed=seed,
             )
     return report
+
+
+async def migrate_project_store(
+    app: App | None,
+    dsn: str,
+    *,
+    org: str | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> ProjectsReport:
+    """Migrate the chat and the memories of a project store, and return the report.
+
+    Without an App, only report what the store holds. `org` is the id of an org of the store; it may be None if the
+    store has only one. A migration that was stopped can be run again: it adds only what is missing.
+
+    Raises:
+        BadInput: the address or the org is not valid, or a table or a required column is missing.
+        DatabaseUnavailable: the database cannot be reached, or the connection to it is lost.
+        NotAllowed: the caller is not an operator.
+    """
+    if app is not None:
+        await app.access.audit_work("migrate")
+    target = None if app is None else StoredProjects(access=app.access)
+    async with open_source(dsn, "projects", tables=TABLES) as source:
+        return await migrate_projects(source, target, org=org, now=utc_now(), progress=progress)
