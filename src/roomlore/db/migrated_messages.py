@@ -31,6 +31,8 @@ class MigratedMessage:
     is_removed: bool
     #: The id of the row from which it was migrated; None if another import stored it.
     legacy_id: str | None
+    #: The MD5 digest of the text, in hex digits.
+    body_digest: str
 
     @property
     def key(self) -> MessageKey:

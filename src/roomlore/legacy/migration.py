@@ -5,9 +5,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import md5
 from typing import Any
 
-from roomlore.domain.incoming import IncomingMessage, SkippedRecord
+from roomlore.db.migrated_messages import MessageKey, MigratedMessage
+from roomlore.domain.incoming import PLATFORM_METADATA, IncomingMessage, SkippedRecord
+from roomlore.importers.fields import as_object
 from roomlore.ingest.accept import IngestResult
 from roomlore.ingest.clean import RoomCleaner, clean, clean_room
 from roomlore.legacy.chat_history import (
@@ -26,6 +29,8 @@ _NAMED_IDS = 5
 Progress = Callable[[int], None]
 #: Stores a batch. None means a dry run.
 Store = Callable[[Sequence[IncomingMessage]], Awaitable[IngestResult]] | None
+#: Finds stored messages by their ids.
+Find = Callable[[Sequence[MessageKey]], Awaitable[Sequence[MigratedMessage]]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +79,13 @@ class MigrationReport:
 
 
 async def migrate_rows(
-    source: Source, characters: Mapping[str, str], *, store: Store, now: datetime, progress: Progress
+    source: Source,
+    characters: Mapping[str, str],
+    *,
+    store: Store,
+    find: Find | None,
+    now: datetime,
+    progress: Progress,
 ) -> MigrationReport:
     """Store all rows in the order of their ids and return the report. Rows that are stored already change nothing."""
     accounts = await source.fetch("bot_accounts", {"answered": ANSWERED})
@@ -85,10 +96,38 @@ async def migrate_rows(
     tally = _Tally(report=MigrationReport(source=source.name), reader=reader, now=now)
     async for rows in source.stream("rows", size=BATCH):
         messages = await asyncio.to_thread(tally.read, rows)
-        if store is not None and messages:
-            tally.note_stored(await store(messages))
+        if store is not None and find is not None and messages:
+            new = await _without_stored(messages, find)
+            tally.note_unchanged(len(messages) - len(new))
+            if new:
+                tally.note_stored(await store(new))
         progress(len(rows))
     return tally.finished(is_dry_run=store is None)
+
+
+async def _without_stored(messages: Sequence[IncomingMessage], find: Find) -> list[IncomingMessage]:
+    """Return the messages that a migration has not stored as they are. Comparing all others takes much longer."""
+    stored = {one.key: one for one in await find([_key(message) for message in messages])}
+    return [message for message in messages if not _is_stored(message, stored.get(_key(message)))]
+
+
+def _key(message: IncomingMessage) -> MessageKey:
+    return (message.platform, message.room.external_id, message.external_id)
+
+
+def _is_stored(message: IncomingMessage, stored: MigratedMessage | None) -> bool:
+    # A reply that the row states only now must be stored.
+    if message.reply_to is not None:
+        return False
+    facts = as_object(message.metadata.get(PLATFORM_METADATA)) or {}
+    return (
+        stored is not None
+        and stored.legacy_id is not None
+        and stored.legacy_id == facts.get("legacy_id")
+        and stored.author == message.author.account_id
+        and stored.author_kind == message.author.kind
+        and stored.body_digest == md5(message.body.encode(), usedforsecurity=False).hexdigest()
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,6 +167,10 @@ class _Tally:
         key = (message.platform, message.author.account_id)
         if self._authors.get(key) != "agent":
             self._authors[key] = message.author.kind
+
+    def note_unchanged(self, count: int) -> None:
+        """Count messages that were stored before."""
+        self._stored["unchanged"] += count
 
     def note_stored(self, accepted: IngestResult) -> None:
         """Count the result of a batch."""

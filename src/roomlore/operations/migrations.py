@@ -78,14 +78,20 @@ async def migrate_chat_history(
         assert app is not None
         return await store_records(app.access, batch, action="migrate")
 
+    stored = None if app is None else StoredMessages(access=app.access)
     async with open_source(dsn, "chat_history", tables=[CHAT_HISTORY]) as source:
         report = await migrate_rows(
-            source, characters, store=None if app is None else store, now=utc_now(), progress=progress
+            source,
+            characters,
+            store=None if stored is None else store,
+            find=None if stored is None else stored.find,
+            now=utc_now(),
+            progress=progress,
         )
-        if app is not None:
+        if stored is not None:
             report.parity = await compare_stores(
                 source,
-                StoredMessages(access=app.access),
+                stored,
                 characters=characters,
                 left_out=report.left_out,
                 seed=seed,

@@ -7,7 +7,8 @@ select
   messages.author_kind,
   messages.sent_at,
   messages.redacted_at is not null or messages.erased_at is not null as is_removed,
-  messages.metadata -> 'platform' ->> 'legacy_id' as legacy_id
+  messages.metadata -> 'platform' ->> 'legacy_id' as legacy_id,
+  md5(messages.body) as body_digest
 from unnest(%(keys_1)s::text[], %(keys_2)s::text[], %(keys_3)s::text[]) as wanted (platform, room, external_id)
 join rooms
   on rooms.org_id = %(org_id)s and rooms.platform = wanted.platform and rooms.external_id = wanted.room
