@@ -259,6 +259,22 @@ async def test_again_and_after_a_stop_nothing_comes_twice(app: App, legacy: Lega
     assert again.parity.compared == 40
 
 
+async def test_what_a_row_states_only_later_is_stored_by_the_next_migration(app: App, legacy: Legacy):
+    legacy.tell(row(1, content="question"), row(2, content="answer", role="ai"))
+    await migrated(app, legacy)
+    legacy.conn.execute("update v2_chat_history set reply_to_msg_id = %s where id = 2", [message_id(1)])
+    legacy.conn.execute("update v2_chat_history set content = 'another question' where id = 1")
+    report = await migrated(app, legacy)
+    [thread] = await app.threads(app.operator, HARBOUR)
+    assert [one.body for one in thread.messages] == ["question", "answer"]
+    assert [one.method for one in thread.replies] == ["explicit"]
+    assert [(one.where, one.reason) for one in report.skipped] == [
+        ("v2_chat_history id 1", "same id, other text")
+    ]
+    assert [(one.row, one.field) for one in report.parity.fields] == [("1", "text")]
+    assert not report.parity.is_equal
+
+
 async def test_a_dry_run_reports_and_stores_nothing(app: App, legacy: Legacy):
     legacy.tell(row(1), row(2, role="ai"), row(3, content=None))
     report = await migrated(None, legacy)
