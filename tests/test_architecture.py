@@ -47,7 +47,7 @@ HOMES = {
     "onnxruntime": "models/local_embedding.py",
     "pgvector": "db/",
     "prometheus_client": "http/metrics.py",
-    "psycopg": "db/",
+    "psycopg": ("db/", "legacy/source.py"),
     "psycopg_pool": "db/database.py",
     "pydantic": ("http/", "mcp/", "web/"),
     "pydantic_core": "http/",

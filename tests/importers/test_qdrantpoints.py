@@ -459,3 +459,61 @@ def test_a_truncated_page_yields_what_stands_before_the_break(read: Read, write)
     result = read(IMPORTER, write({"a.json": whole[: whole.index("Thanks!")]}))
     assert len(result.messages) == 4
     assert result.reasons == ["truncated JSON"]
+
+
+ANA, BOT, CHANNEL = "100000000000000001", "200000000000000001", "300000000000000001"
+
+
+def of_discord(number: int, **payload: Any) -> Point:
+    known = {
+        "channel_id": CHANNEL,
+        "user_id": ANA,
+        "message_id": str(400000000000000000 + number),
+        "content": f"number {number}",
+        "timestamp": stamp(NOON + timedelta(seconds=number)),
+        "role": "human",
+    }
+    return {"id": number, "payload": known | payload}
+
+
+def test_ids_of_discord_are_kept_and_others_are_derived(read: Read, write):
+    points = [
+        of_discord(1),
+        of_discord(2, role="ai", author_id=BOT, reply_to_msg_id="400000000000000001"),
+        of_discord(3, message_id=None),
+        of_discord(4, channel_id=None, message_id=None),
+        of_discord(5, channel_id="harbour"),
+    ]
+    found = {one.body: one for one in read(IMPORTER, write({"elena.json": points})).messages}
+    assert {body: (one.platform, one.room.external_id) for body, one in found.items()} == {
+        "number 1": ("discord", CHANNEL),
+        "number 2": ("discord", CHANNEL),
+        "number 3": ("discord", CHANNEL),
+        "number 4": ("discord", f"export with {ANA}"),
+        "number 5": ("qdrant", "harbour"),
+    }
+    assert {body for body, one in found.items() if one.synthetic_id} == {"number 3", "number 4"}
+    assert found["number 1"].external_id == found["number 2"].reply_to == "400000000000000001"
+
+
+def test_an_answer_with_the_id_of_its_question_gets_another(read: Read, write):
+    points = [of_discord(1, role="ai", content="yes"), of_discord(1)]
+    answer, question = read(IMPORTER, write({"elena.json": points})).messages
+    assert question.external_id == "400000000000000001"
+    assert answer.external_id != question.external_id
+    assert answer.synthetic_id
+
+
+def test_a_channel_in_place_of_a_user_is_the_room_and_nobody(read: Read, write):
+    nobody = {"channel_id": None, "user_id": f"channel_{CHANNEL}"}
+    points = [
+        of_discord(1, role="ai", **nobody),
+        of_discord(2, **nobody),
+        of_discord(3, **nobody, author_id=ANA),
+    ]
+    result = read(IMPORTER, write({"elena.json": points}))
+    assert {one.body: (one.room.external_id, one.author.account_id) for one in result.messages} == {
+        "number 1": (CHANNEL, "export"),
+        "number 3": (CHANNEL, ANA),
+    }
+    assert [one.reason for one in result.skipped] == ["no author"]

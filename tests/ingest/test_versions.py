@@ -45,6 +45,14 @@ def test_the_same_again_says_nothing_new():
     assert compare(stored(SECOND, FIRST), [FIRST, SECOND]).is_empty
 
 
+def test_the_same_text_by_another_clock_says_nothing_new():
+    for seconds in (-1, 1):
+        other = replace(FIRST, sent_at=FIRST.sent_at + timedelta(seconds=seconds))
+        assert compare(stored(FIRST, sent_at=FIRST.sent_at), [other]).is_empty
+        edited = replace(other, edited_at=at(5))
+        assert not compare(stored(FIRST, sent_at=FIRST.sent_at), [edited]).is_empty
+
+
 def test_a_newer_text_becomes_current_and_the_older_history():
     change = compare(stored(FIRST), [SECOND])
     assert change.current is SECOND

@@ -82,8 +82,8 @@ VERBS: Mapping[str, Verb] = {
     ),
     "messages": Verb("search:messages", "Show the newest messages of ROOM: a name, id or external id."),
     "migrate": Verb(
-        "migrate:migrate",
-        "Update the database to the schema of this version; or take over the data of another system.",
+        "migration:migrate",
+        "Update the database to the schema of this version; or migrate the store of another program.",
     ),
     "model": Verb(
         "monitoring:model",

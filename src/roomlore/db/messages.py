@@ -80,6 +80,8 @@ class StoredVersion:
     earlier: Sequence[str]
     #: The text of the current version in the platform's record; None if the record has no text.
     source_text: str | None = None
+    #: The time of the first version.
+    sent_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,10 @@
 """Imports chat memories from Qdrant points: scroll responses, a list, or one point per line.
 
 A question and its answer are stored as two points or as one point. Both forms give the same two messages: the answer
-is a reply to the question and one millisecond later. Points have no order, and their ids are not ids of messages. So
-the id of a message is derived from time, side, partner and text.
+is a reply to the question and one millisecond later. Points have no order, and their ids are not ids of messages. If a
+point does not state the id of its message, the id is derived from time, side, partner and text.
 """
 
-import hashlib
 import io
 import math
 from collections import defaultdict
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from roomlore.domain.incoming import (
     ASSUMED_UTC,
@@ -27,6 +26,14 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
+from roomlore.importers.bot_messages import (
+    SIDES,
+    Side,
+    channel_in_user,
+    derived_id,
+    platform_of,
+    room_of,
+)
 from roomlore.importers.fields import (
     Fields,
     MalformedRecord,
@@ -41,25 +48,16 @@ from roomlore.importers.fields import (
     object_field,
     parse_iso_time,
     platform_metadata,
+    sequence,
     text_field,
     unix_time,
 )
 from roomlore.importers.json_stream import JsonShape, JsonStep, skipped_fault, walk, walk_file
 from roomlore.importers.text_lines import MAX_LINE_BYTES, is_format, matching_files, read_lines, unreadable
 
-Side = Literal["asked", "answered"]
 #: The time between question and answer.
 REPLY_GAP = timedelta(milliseconds=1)
 _PAIR = "conversation_pair"
-_SIDES: dict[str, Side] = {
-    "user_message": "asked",
-    "user": "asked",
-    "human": "asked",
-    "bot_response": "answered",
-    "bot": "answered",
-    "ai": "answered",
-    "assistant": "answered",
-}
 #: Point ids are numbers or UUIDs.
 _LONGEST_POINT_ID = 64
 _TALK = frozenset({"", "conversation"})
@@ -74,6 +72,7 @@ class PointMessage:
     """A message in a point."""
 
     side: Side
+    platform: str
     room: str
     #: Whether the person and the bot are alone in the room.
     is_direct: bool
@@ -96,10 +95,10 @@ class PointMessage:
 
     @property
     def external_id(self) -> str:
-        """The derived id."""
-        told = f"{self.side}\0{self.partner}\0{self.body}"
-        digest = hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
-        return f"{self.sent_at:%Y%m%dT%H%M%S.%f}:{digest}"
+        """The platform's id, or else a derived id."""
+        return self.native_id or derived_id(
+            side=self.side, partner=self.partner, body=self.body, sent_at=self.sent_at
+        )
 
 
 def is_chat_point(value: Any) -> bool:
@@ -184,12 +183,14 @@ def _point_message(
     fields: Fields, side: Side, author: IncomingAuthor, *, bot: str, where: str
 ) -> PointMessage:
     partner = _id(fields, "user_id") or author.account_id
-    channel = _id(fields, "channel_id")
-    with_whom = _bot_author(fields, bot, is_author=False).account_id
+    channel = _id(fields, "channel_id") or channel_in_user(partner)
+    # A name comes first, because all stores of a bot know its name.
+    with_whom = first_text(fields, "bot_name", "character_name") or _id(fields, "bot_id") or bot
     sent_at, precision, zone_assumed = _sent(fields)
     return PointMessage(
         side=side,
-        room=checked_id(channel or f"{with_whom} with {partner}", "the room's id"),
+        platform=platform_of(channel=channel, partner=partner),
+        room=checked_id(room_of(channel=channel, bot=with_whom, partner=partner), "the room's id"),
         is_direct=not channel,
         partner=partner,
         author=author,
@@ -203,7 +204,7 @@ def _point_message(
 
 def _side(fields: Fields) -> Side:
     for key in ("source", "role"):
-        side = _SIDES.get(first_text(fields, key))
+        side = SIDES.get(first_text(fields, key))
         if side is not None:
             return side
     is_bot = fields.get("author_is_bot")
@@ -214,7 +215,7 @@ def _side(fields: Fields) -> Side:
 
 def _human_author(fields: Fields) -> IncomingAuthor:
     account = _id(fields, "author_id") or _id(fields, "user_id")
-    if not account:
+    if not account or channel_in_user(account):
         raise MalformedRecord("no author")
     name = first_text(fields, "author_name", "user_name") or account
     return IncomingAuthor(
@@ -289,8 +290,8 @@ class _Survey:
     questions: dict[tuple[str, str, datetime], str] = field(
         default_factory=dict[tuple[str, str, datetime], str]
     )
-    #: Messages by room and platform id.
-    ids: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    #: Platform ids of questions, by room.
+    asked_ids: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     speakers: dict[str, dict[str, IncomingAuthor]] = field(default_factory=lambda: defaultdict(dict))
     direct: set[str] = field(default_factory=set[str])
 
@@ -299,16 +300,20 @@ class _Survey:
         self.speakers[said.room].setdefault(said.author.account_id, said.author)
         if said.is_direct:
             self.direct.add(said.room)
-        if said.native_id:
-            self.ids.setdefault((said.room, said.native_id), said.external_id)
         if said.side == "asked":
+            self.asked_ids.add((said.room, said.native_id))
             place = (said.room, said.partner, said.sent_at)
             is_one = self.questions.get(place, said.external_id) == said.external_id
             self.questions[place] = said.external_id if is_one else ""
 
+    def with_own_id(self, said: PointMessage) -> PointMessage:
+        """Return the message without a platform id that is the id of its question."""
+        is_shared = said.side == "answered" and (said.room, said.native_id) in self.asked_ids
+        return replace(said, native_id="") if said.native_id and is_shared else said
+
     def parent_of(self, said: PointMessage) -> str | None:
         """Return the id of the stated parent, or else of the only question one millisecond before; None if unknown."""
-        stated = said.answers or self.ids.get((said.room, said.native_reply), "")
+        stated = said.answers or said.native_reply
         if stated or said.side == "asked":
             return stated if stated != said.external_id and stated else None
         try:
@@ -360,17 +365,18 @@ def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
 
 
 def _message(point_message: PointMessage, survey: _Survey, rooms: dict[str, IncomingRoom]) -> IncomingMessage:
+    point_message = survey.with_own_id(point_message)
     return IncomingMessage(
-        platform="qdrant",
+        platform=point_message.platform,
         room=rooms[point_message.room],
         external_id=point_message.external_id,
         author=point_message.author,
         body=point_message.body,
         sent_at=point_message.sent_at,
         precision=point_message.precision,
-        order=int(point_message.side == "answered"),
+        order=sequence(point_message.native_id, int(point_message.side == "answered")),
         reply_to=survey.parent_of(point_message),
-        synthetic_id=True,
+        synthetic_id=not point_message.native_id,
         metadata=platform_metadata(
             time_zone=ASSUMED_UTC if point_message.zone_assumed else "", legacy_pair=point_message.pair
         ),

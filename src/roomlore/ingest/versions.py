@@ -123,8 +123,12 @@ def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Messa
         # Only a tombstone has no author name. A tombstone stays as it is.
         return MessageChange(message_id=stored.id)
     known = _texts(stored)
-    # A message that was posted through Roomlore comes back with the platform's clock.
-    incoming = [message for message in incoming if not (stored.is_said and _is_known_text(message, known))]
+    # The same message may come back with another clock: the platform's, or that of a store beside the platform.
+    incoming = [
+        message
+        for message in incoming
+        if not (_is_known_text(message, known) and (stored.is_said or _is_other_clock(stored, message)))
+    ]
     name = _first_name(stored, incoming, known)
     removed = any(message.deleted for message in incoming)
     if removed or stored.redacted_at is not None:
@@ -157,6 +161,10 @@ def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Messa
 
 def _is_known_text(message: IncomingMessage, known: Mapping[datetime, str]) -> bool:
     return not message.deleted and message.edited_at is None and message.body in known.values()
+
+
+def _is_other_clock(stored: StoredVersion, message: IncomingMessage) -> bool:
+    return stored.sent_at is not None and message.sent_at != stored.sent_at
 
 
 def _first_name(

@@ -1,1 +1,1 @@
-"""Reads the stores of other systems, so that an org can take over their data."""
+"""Migrates stores of other programs into Roomlore, and offers their calls on top of Roomlore."""

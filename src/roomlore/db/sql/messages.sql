@@ -37,6 +37,7 @@ select
   coalesce(messages.edited_at, messages.sent_at) as written_at,
   messages.redacted_at,
   messages.stated_id is not null as is_said,
+  messages.sent_at,
   array(
     select message_audience.participant_id
     from message_audience

@@ -1,4 +1,4 @@
-"""Verbs that bring the database to this version, or take over the data of another system."""
+"""The verb that takes over the graph of another system."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from roomlore import operations as composition
 from roomlore.cli.exit import printable
 from roomlore.cli.output import Output, plain
 from roomlore.cli.session import Session, with_app
@@ -18,21 +17,6 @@ from roomlore.operations.graph_migration import PLATFORM, GraphMigration, GraphR
 _MOST_NAMED = 10
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def migrate(context: click.Context) -> None:
-    """Update the database to the schema of this version; or take over the data of another system.
-
-    Without a subcommand, this updates the database.
-    """
-    if context.invoked_subcommand is not None:
-        return
-    session: Session = context.obj
-    applied = asyncio.run(composition.prepare(session.settings))
-    text = f"applied: {', '.join(applied)}" if applied else "nothing to do"
-    session.output.result({"applied": applied}, text)
-
-
 def _pairs(_: click.Context, __: click.Parameter, values: Sequence[str]) -> dict[str, str]:
     pairs = [value.partition("=") for value in values]
     if not all(name and who for name, _, who in pairs):
@@ -40,7 +24,7 @@ def _pairs(_: click.Context, __: click.Parameter, values: Sequence[str]) -> dict
     return {name: who for name, _, who in pairs}
 
 
-@migrate.command()
+@click.command()
 @click.argument("url", metavar="BOLT_URI")
 @click.option("--user", default="neo4j", show_default=True, help="User of the Neo4j server.")
 @click.option(
