@@ -41,7 +41,7 @@ nitpick_ignore_regex = [
     # Limits of arguments, and aliases in annotations that are not evaluated.
     (
         "py:class",
-        r"(msgspec\.Meta|ZoneInfo|(lookup\.)?PositionLike|(runner\.)?Progress|expiry\.OnExpired|work_queue\.QueueName)",
+        r"(msgspec\.Meta|ZoneInfo|(lookup\.)?PositionLike|(runner\.)?Progress|expiry\.OnExpired|work_queue\.QueueName|GraphTexts)",
     ),
 ]
 
@@ -51,6 +51,8 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", _read_sections)
     # These pages show the text of a diagram, which GitHub draws.
     app.add_lexer("mermaid", TextLexer)
+    # The lexer of this language does not know parameters.
+    app.add_lexer("cypher", TextLexer)
 
 
 def _read_sections(app: Sphinx, what: str, name: str, obj: object, *rest: Any) -> None:

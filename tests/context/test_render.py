@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from context.rooms import OPERATOR, START, answer, say, viewer
 from roomlore.context.builder import build
 from roomlore.context.limits import ExpansionLimits
-from roomlore.context.render import FORMAT_NOTE, to_anthropic, to_openai, to_text
+from roomlore.context.render import FORMAT_NOTE, format_note, to_anthropic, to_openai, to_text
 from roomlore.context.sources import ListSource
 from roomlore.context.tokens import estimate_tokens
 from roomlore.domain.rendering import safe_name, safe_text
@@ -59,6 +59,38 @@ async def test_messages_outside_the_conversation_are_marked_in_every_form():
     ]
     assert to_anthropic(context)[1]["content"] == "text 1\n(room) text 2"
     assert "(room)" in FORMAT_NOTE
+
+
+async def test_the_author_those_present_and_whom_an_agent_answers_are_told_apart():
+    pip = {"author_kind": "agent", "author_name": "Pip", "by": 9}
+    context = await context_of(
+        say(0, by=1, author_name="Ann"),
+        say(1, **pip),
+        say(2, by=3, author_name="Nit", author_kind="agent"),
+        say(3, by=2, author_name="Ben"),
+        as_=viewer(9),
+    )
+    assert context.addressee is not None
+    assert (context.addressee.name, context.addressee.is_agent) == ("Ben", False)
+    assert [(one.name, one.is_agent) for one in context.others_present] == [("Ann", False), ("Nit", True)]
+    assert format_note(context).endswith(" You are answering [Ben]. Also present: [Ann], [Nit (bot)].")
+
+
+async def test_an_agent_that_goes_on_addresses_whom_it_answered_before():
+    pip = {"author_kind": "agent", "author_name": "Pip", "by": 9}
+    answered = await context_of(say(0, author_name="Ann"), say(1, reply_to=0, **pip), as_=viewer(9))
+    alone = await context_of(say(0, author_name="Ann"), say(1, **pip), as_=viewer(9))
+    assert answered.addressee is not None
+    assert answered.addressee.name == "Ann"
+    assert alone.addressee is None
+    assert [one.name for one in alone.others_present] == ["Ann"]
+    assert format_note(alone).endswith(" Also present: [Ann].")
+
+
+async def test_a_notice_of_the_platform_addresses_nobody():
+    context = await context_of(say(0, author_name="Ann"), say(1, by=5, kind="system", body="Ben joined"))
+    assert context.addressee is None
+    assert [one.name for one in context.others_present] == ["Ann"]
 
 
 async def test_new_day_shows_its_date():

@@ -34,6 +34,15 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSpeaker:
+    """Somebody who speaks in a context, by the name that its lines show."""
+
+    participant_id: ParticipantId
+    name: str
+    is_agent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextLine(Reached):
     """A message as the context shows it."""
 
@@ -135,11 +144,44 @@ class Context:
             for line in self.lines
         }
 
+    @property
+    def addressee(self) -> ContextSpeaker | None:
+        """Whom the answer addresses, usually the author of the trigger.
+
+        If the viewer wrote the trigger, the author of the message that it answers. None if that is nobody, or not shown.
+        """
+        by_label = {line.label: line for line in self.lines}
+        line = self.lines[-1]
+        if self.viewer.is_own(line.message.author_id) and line.reply_to is not None:
+            line = by_label[line.reply_to]
+        return None if self.viewer.is_own(line.message.author_id) else _speaker(line)
+
+    @property
+    def others_present(self) -> tuple[ContextSpeaker, ...]:
+        """Everybody else who speaks in the context, except the viewer, in the order of their first line."""
+        said = [_speaker(line) for line in self.lines if not self.viewer.is_own(line.message.author_id)]
+        here = {one.participant_id: one for one in said if one is not None}
+        addressee = self.addressee
+        return tuple(
+            one
+            for one in here.values()
+            if addressee is None or one.participant_id != addressee.participant_id
+        )
+
     def explain(self) -> tuple[ExplainedMessage, ...]:
         """Return every considered message in the order of the room, with the reason why it is in or out."""
         labels = {line.message.id: line.label for line in self.lines}
         items = sorted((*self.lines, *self.omitted), key=lambda item: item.message.position)
         return tuple(_explain(item, labels) for item in items)
+
+
+def _speaker(line: ContextLine) -> ContextSpeaker | None:
+    message = line.message
+    if message.kind == "system" or message.author_kind == "system" or message.erased_at is not None:
+        return None
+    return ContextSpeaker(
+        participant_id=message.author_id, name=line.speaker, is_agent=message.author_kind == "agent"
+    )
 
 
 def _explain(item: ContextLine | OmittedMessage, labels: Mapping[MessageId, str]) -> ExplainedMessage:

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 
 from roomlore.context.memory_section import section_text
-from roomlore.context.records import Context, ContextLine
+from roomlore.context.records import Context, ContextLine, ContextSpeaker
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import Message, Postable, Viewer
@@ -39,6 +39,18 @@ _NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
 _CONTINUATION = "\n  | "
 #: Notice that the trigger's own thread is incomplete.
 PARTIAL = "(The last message belongs to a longer thread; messages of it are left out here.)"
+
+
+def format_note(context: Context) -> str:
+    """Return the explanation of the format for the system prompt, and whom the answer addresses."""
+    addressee, others = context.addressee, context.others_present
+    told = "" if addressee is None else f" You are answering {_bracketed(addressee)}."
+    present = f" Also present: {', '.join(map(_bracketed, others))}." if others else ""
+    return FORMAT_NOTE + told + present
+
+
+def _bracketed(speaker: ContextSpeaker) -> str:
+    return f"[{speaker.name} (bot)]" if speaker.is_agent else f"[{speaker.name}]"
 
 
 def to_text(context: Context) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar, get_type_hints
 from uuid import UUID
 
-from roomlore.context.render import FORMAT_NOTE, to_text
+from roomlore.context.render import format_note, to_text
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
 from roomlore.domain.phrases import memory_audience_phrase
@@ -235,7 +235,7 @@ async def room_context(
         message_id=context.trigger_id,
         tokens=context.tokens,
         budget=context.budget,
-        note=FORMAT_NOTE,
+        note=format_note(context),
         text=to_text(context),
         citations=[
             CitedMessage(

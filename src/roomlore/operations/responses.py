@@ -9,8 +9,8 @@ from uuid import UUID
 
 from roomlore.context.expansion import TimeBoundary
 from roomlore.context.memory_section import ExplainedMemory, MemorySection, section_text
-from roomlore.context.records import Citation, Context, ExplainedMessage, UnreadLink
-from roomlore.context.render import FORMAT_NOTE, to_text
+from roomlore.context.records import Citation, Context, ContextSpeaker, ExplainedMessage, UnreadLink
+from roomlore.context.render import format_note, to_text
 from roomlore.domain.ids import KeyId, MemoryId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
 from roomlore.domain.incoming import ParticipantKind, SkippedRecord
 from roomlore.domain.receipts import (
@@ -147,9 +147,13 @@ class ContextResponse:
     postable: Postable
     tokens: int
     budget: int
-    #: How to read the text, for the system prompt.
+    #: How to read the text, and whom the answer addresses, for the system prompt.
     note: str
     text: str
+    #: Whom the answer addresses: usually the author of the trigger. None if that is nobody.
+    addressee: ContextSpeaker | None
+    #: Everybody else who speaks in the context.
+    others_present: Sequence[ContextSpeaker]
     #: Whether messages of the trigger's thread are left out. All other threads are complete.
     is_partial: bool
     citations: Mapping[str, Citation]
@@ -330,7 +334,9 @@ def context_response(context: Context, *, explain: bool) -> ContextResponse:
         postable=context.postable,
         tokens=context.tokens,
         budget=context.budget,
-        note=FORMAT_NOTE,
+        note=format_note(context),
+        addressee=context.addressee,
+        others_present=context.others_present,
         text=to_text(context),
         is_partial=context.is_partial,
         citations=context.citations,
