@@ -29,7 +29,7 @@ HOMES = {
     "httpcore2": "articles/fetching.py",
     "httpx2": ("models/http_models.py", "client/"),
     "idna": "articles/links.py",
-    "ijson": "importers/json_stream.py",
+    "ijson": "importers/reading/json_stream.py",
     "jinja2": "web/",
     "markupsafe": "web/",
     "mcp": "mcp/",

@@ -11,7 +11,7 @@ import pytest
 
 from roomlore.domain.incoming import IncomingMessage, ParsedItem, SkippedRecord
 from roomlore.domain.ports import Importer, ReadOptions
-from roomlore.importers.export import open_export
+from roomlore.importers.reading.export import open_export
 
 
 class Result:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from roomlore.importers.agent_log import IMPORTER
+from roomlore.importers.assistants.agent_log import IMPORTER
 
 
 def line(id_, parent=None, content="hello", role="user", **more):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from roomlore.domain.incoming import SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import agent_log, chatgpt, claude, langchain, letta, openai_messages, zep
-from roomlore.importers.export import open_export
+from roomlore.importers.assistants import agent_log, chatgpt, claude, langchain, letta, openai_messages, zep
+from roomlore.importers.reading.export import open_export
 from tests.importers.test_hostile import OPTIONS, check, dumped, junk, places, replaced, storable
 
 AT = "2025-03-01T10:00:00Z"

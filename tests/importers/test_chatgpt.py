@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.importers.chatgpt import IMPORTER
+from roomlore.importers.assistants.chatgpt import IMPORTER
 
 
 def node(id_, parent, role="user", text="hello", *, content=None, at=1_700_000_000, **more):

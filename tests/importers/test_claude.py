@@ -2,7 +2,7 @@
 
 import pytest
 
-from roomlore.importers.claude import IMPORTER
+from roomlore.importers.assistants.claude import IMPORTER
 
 ROOT = "00000000-0000-4000-8000-000000000000"
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from roomlore.domain.room_visibility import visibility_of
-from roomlore.importers.discord import IMPORTER
+from roomlore.importers.discord.json_export import IMPORTER
 
 CHANNEL = {
     "id": "900",

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from roomlore.domain.room_visibility import visibility_of
-from roomlore.importers.discord_csv import IMPORTER
+from roomlore.importers.discord.csv_export import IMPORTER
 
 CHANNEL = "900000000000000001"
 FILE = f"Harbour - Text - plans [{CHANNEL}].csv"

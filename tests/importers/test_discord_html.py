@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from roomlore.domain.room_visibility import visibility_of
-from roomlore.importers import discord, html_stream
-from roomlore.importers.discord_html import IMPORTER
-from roomlore.importers.export import open_export
+from roomlore.importers.discord import json_export as discord
+from roomlore.importers.discord.html_export import IMPORTER
+from roomlore.importers.reading import html_stream
+from roomlore.importers.reading.export import open_export
 
 CHANNEL = "900000000000000001"
 FILE = f"Harbour - Text - plans [{CHANNEL}].html"

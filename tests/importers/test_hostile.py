@@ -19,24 +19,17 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import (
-    discord,
-    discord_csv,
-    discord_html,
-    irc,
-    jsonl,
-    matrix,
-    mattermost,
-    mbox,
-    qdrant,
-    slack,
-    telegram,
-    whatsapp,
-    zulip,
-)
-from roomlore.importers.export import open_export
-from roomlore.importers.json_stream import walk
-from roomlore.importers.recognition import choose_importer
+from roomlore.importers import irc, jsonl, mattermost, qdrant, slack, telegram
+from roomlore.importers.discord import csv_export as discord_csv
+from roomlore.importers.discord import html_export as discord_html
+from roomlore.importers.discord import json_export as discord
+from roomlore.importers.mail import mbox
+from roomlore.importers.matrix import room_export as matrix
+from roomlore.importers.reading.export import open_export
+from roomlore.importers.reading.json_stream import walk
+from roomlore.importers.reading.recognition import choose_importer
+from roomlore.importers.whatsapp import chat_export as whatsapp
+from roomlore.importers.zulip import data_export as zulip
 
 READERS = {
     module.IMPORTER.name: module.IMPORTER

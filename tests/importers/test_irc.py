@@ -5,8 +5,8 @@ import pytest
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.room_visibility import visibility_of
-from roomlore.importers.export import open_export
 from roomlore.importers.irc import IMPORTER
+from roomlore.importers.reading.export import open_export
 
 LOG = """[12:18] <ana> hello all
 [12:18]  * ben waves

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.importers.export import open_export
 from roomlore.importers.jsonl import IMPORTER
-from roomlore.importers.text_lines import MAX_LINE_BYTES
+from roomlore.importers.reading.export import open_export
+from roomlore.importers.reading.text_lines import MAX_LINE_BYTES
 
 PAGE = Path(__file__).parents[2] / "docs" / "jsonl.md"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.importers.json_stream import MAX_DEPTH, TOO_DEEP, walk
+from roomlore.importers.reading.json_stream import MAX_DEPTH, TOO_DEEP, walk
 
 ROOT = {(): "list"}
 values = st.recursive(

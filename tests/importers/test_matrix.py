@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.importers.matrix import IMPORTER
+from roomlore.importers.matrix.room_export import IMPORTER
 
 ROOM = "!harbour:example.org"
 ANA, BEN, CLEO = "@ana:example.org", "@ben:example.org", "@cleo:example.org"

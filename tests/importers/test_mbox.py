@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers.export import open_export
-from roomlore.importers.mbox import IMPORTER, MAX_MAIL_BYTES
+from roomlore.importers.mail.mbox import IMPORTER, MAX_MAIL_BYTES
+from roomlore.importers.reading.export import open_export
 
 FROM_LINE = "From ana@example.com Sat Jan 20 21:05:00 2024"
 HEADERS = {

@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from roomlore.importers import langchain, letta, zep
-from roomlore.importers.export import open_export
+from roomlore.importers.assistants import langchain, letta, zep
+from roomlore.importers.reading.export import open_export
 
 AT = "2025-03-01T10:00:00Z"
 

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from roomlore.importers.openai_messages import IMPORTER
+from roomlore.importers.assistants.openai_messages import IMPORTER
 
 DAY = date(2026, 1, 5)
 

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.domain.incoming import IncomingAuthor
-from roomlore.importers.fields import direct_members
+from roomlore.importers.reading.fields import direct_members
 
 authors = st.builds(
     IncomingAuthor, account_id=st.sampled_from("abc"), name=st.just("x"), persona=st.sampled_from(["", "p"])

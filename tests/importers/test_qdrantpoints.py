@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from importers.conftest import Read
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers.export import open_export
 from roomlore.importers.qdrant import IMPORTER
+from roomlore.importers.reading.export import open_export
 from roomlore.operations import App
 
 NOON = datetime(2025, 3, 1, 12, 0, 0, 198631, tzinfo=UTC)

@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers import (
-    chatgpt,
-    matrix,
-    openai_messages,
-    slack,
-)
-from roomlore.importers.export import open_export
-from roomlore.importers.recognition import choose_importer
+from roomlore.importers import slack
+from roomlore.importers.assistants import chatgpt, openai_messages
+from roomlore.importers.matrix import room_export as matrix
+from roomlore.importers.reading.export import open_export
+from roomlore.importers.reading.recognition import choose_importer
 from roomlore.operations.imports import READERS
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.importers.export import open_export
-from roomlore.importers.recognition import choose_importer
+from roomlore.importers.reading.export import open_export
+from roomlore.importers.reading.recognition import choose_importer
 from roomlore.operations.imports import READERS
 
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.importers import export as source_module
-from roomlore.importers.export import open_export
+from roomlore.importers.reading import export as source_module
+from roomlore.importers.reading.export import open_export
 
 
 def zipped(path: Path, members: dict[str, bytes]) -> Path:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.importers.export import open_export
-from roomlore.importers.whatsapp import IMPORTER, chat_title
+from roomlore.importers.reading.export import open_export
+from roomlore.importers.whatsapp.chat_export import IMPORTER, chat_title
 
 MARK = "\u200e"
 #: Chats of two people: what the phone wrote, by language. Each says hello, sends a file, writes two lines and edits.

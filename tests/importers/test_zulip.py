@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.importers.zulip import IMPORTER
-from roomlore.importers.zulip_text import mentions, plain_text
+from roomlore.importers.zulip.data_export import IMPORTER
+from roomlore.importers.zulip.text import mentions, plain_text
 
 START = 1_700_000_000
 ANA, BEN, CLEO, BOT = 11, 12, 13, 14

@@ -12,9 +12,9 @@ from ingest.stories import message
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.ports import ReadOptions
-from roomlore.importers.export import open_export
 from roomlore.importers.jsonl import read_record
-from roomlore.importers.recognition import choose_importer
+from roomlore.importers.reading.export import open_export
+from roomlore.importers.reading.recognition import choose_importer
 from roomlore.ingest.attachments import MAX_LENGTH, with_attachments
 from roomlore.operations import App
 from roomlore.operations.imports import READERS, partition_storable

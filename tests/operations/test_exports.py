@@ -18,7 +18,7 @@ from operations.village import ANA, BO, CY, SQUARE, say
 from roomlore.db.exports import RECORD_KINDS
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import OrgId
-from roomlore.importers.export import open_export
+from roomlore.importers.reading.export import open_export
 from roomlore.operations import App
 from roomlore.operations.exports import RestoreReport, find_export
 

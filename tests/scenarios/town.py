@@ -12,8 +12,8 @@ from roomlore.domain.ids import ParticipantId, uuid7
 from roomlore.domain.incoming import IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
 from roomlore.domain.records import Viewer
-from roomlore.importers.export import open_export
 from roomlore.importers.jsonl import IMPORTER
+from roomlore.importers.reading.export import open_export
 from roomlore.ingest.accept import IngestResult
 from roomlore.operations import App
 from roomlore.settings import Settings

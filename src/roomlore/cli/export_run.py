@@ -16,7 +16,7 @@ from roomlore.cli.progress import count_progress
 from roomlore.cli.session import Session, with_app
 from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.ids import OrgId
-from roomlore.importers.export import open_export
+from roomlore.importers.reading.export import open_export
 from roomlore.operations import App
 from roomlore.operations.exports import RestoreReport, find_export, preview
 

@@ -27,8 +27,8 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
-from roomlore.importers.fields import direct_members, platform_metadata
-from roomlore.importers.text_lines import TextLine, is_format, matching_files, read_lines
+from roomlore.importers.reading.fields import direct_members, platform_metadata
+from roomlore.importers.reading.text_lines import TextLine, is_format, matching_files, read_lines
 
 # Times
 

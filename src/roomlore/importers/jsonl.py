@@ -27,7 +27,7 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.domain.room_visibility import DIRECT_KINDS
-from roomlore.importers.fields import (
+from roomlore.importers.reading.fields import (
     Fields,
     MalformedRecord,
     as_list,
@@ -45,8 +45,8 @@ from roomlore.importers.fields import (
     text_field,
     unix_time,
 )
-from roomlore.importers.json_stream import MAX_DEPTH, TOO_DEEP
-from roomlore.importers.text_lines import TextLine, is_format, matching_files, read_lines
+from roomlore.importers.reading.json_stream import MAX_DEPTH, TOO_DEEP
+from roomlore.importers.reading.text_lines import TextLine, is_format, matching_files, read_lines
 
 MESSAGE_KEYS = frozenset({
     "schema", "platform", "room", "id", "author", "kind", "text", "sent_at", "reply_to", "thread_root",

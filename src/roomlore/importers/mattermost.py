@@ -24,7 +24,7 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
-from roomlore.importers.fields import (
+from roomlore.importers.reading.fields import (
     MAX_ID,
     Fields,
     MalformedRecord,
@@ -44,8 +44,8 @@ from roomlore.importers.fields import (
     text_field,
     unix_time,
 )
-from roomlore.importers.json_stream import skipped_fault, walk
-from roomlore.importers.text_lines import is_format, read_lines, shallowest_files
+from roomlore.importers.reading.json_stream import skipped_fault, walk
+from roomlore.importers.reading.text_lines import is_format, read_lines, shallowest_files
 
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".txt")
 _PEEK_BYTES = 2**16

@@ -34,7 +34,7 @@ from roomlore.importers.bot_messages import (
     platform_of,
     room_of,
 )
-from roomlore.importers.fields import (
+from roomlore.importers.reading.fields import (
     Fields,
     MalformedRecord,
     as_list,
@@ -52,8 +52,14 @@ from roomlore.importers.fields import (
     text_field,
     unix_time,
 )
-from roomlore.importers.json_stream import JsonShape, JsonStep, skipped_fault, walk, walk_file
-from roomlore.importers.text_lines import MAX_LINE_BYTES, is_format, matching_files, read_lines, unreadable
+from roomlore.importers.reading.json_stream import JsonShape, JsonStep, skipped_fault, walk, walk_file
+from roomlore.importers.reading.text_lines import (
+    MAX_LINE_BYTES,
+    is_format,
+    matching_files,
+    read_lines,
+    unreadable,
+)
 
 #: The time between question and answer.
 REPLY_GAP = timedelta(milliseconds=1)

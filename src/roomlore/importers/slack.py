@@ -24,7 +24,7 @@ from roomlore.domain.incoming import (
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
 from roomlore.domain.room_visibility import DIRECT_KINDS
-from roomlore.importers.fields import (
+from roomlore.importers.reading.fields import (
     MAX_ID,
     Fields,
     MalformedRecord,
@@ -45,7 +45,7 @@ from roomlore.importers.fields import (
     text_field,
     unix_time,
 )
-from roomlore.importers.json_stream import JsonShape, skipped_fault, walk_file
+from roomlore.importers.reading.json_stream import JsonShape, skipped_fault, walk_file
 
 DAY_FILE = lazy_pattern(r"(?:.*/)?([^/]+)/(\d{4}-\d\d-\d\d)\.json")
 _DIRECT_ID = lazy_pattern(r"D[A-Z0-9]{8,}")

@@ -27,7 +27,7 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ExportFiles, Importer, ReadOptions
-from roomlore.importers.fields import (
+from roomlore.importers.reading.fields import (
     Fields,
     MalformedRecord,
     add_author,
@@ -48,7 +48,7 @@ from roomlore.importers.fields import (
     reaction,
     unix_time,
 )
-from roomlore.importers.json_stream import (
+from roomlore.importers.reading.json_stream import (
     ITEM,
     FileStart,
     JsonPath,

@@ -21,8 +21,8 @@ from roomlore.domain.incoming import (
     SkippedRecord,
 )
 from roomlore.domain.ports import Importer, ReadOptions
-from roomlore.importers.export import Export, open_export
-from roomlore.importers.recognition import choose_importer
+from roomlore.importers.reading.export import Export, open_export
+from roomlore.importers.reading.recognition import choose_importer
 from roomlore.ingest.accept import IngestResult
 from roomlore.ingest.clean import REPLACEMENT, CleanRecord, RoomCleaner, clean, clean_room
 from roomlore.ingest.secrets import remove_secrets

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from roomlore.domain.errors import BadInput
-from roomlore.importers.fields import MAX_ID
+from roomlore.importers.reading.fields import MAX_ID
 
 
 def read_characters(path: Path) -> Mapping[str, str]:

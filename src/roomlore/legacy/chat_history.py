@@ -30,7 +30,7 @@ from roomlore.importers.bot_messages import (
     platform_of,
     room_of,
 )
-from roomlore.importers.fields import (
+from roomlore.importers.reading.fields import (
     MAX_ID,
     MalformedRecord,
     checked_id,

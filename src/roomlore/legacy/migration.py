@@ -10,7 +10,7 @@ from typing import Any
 
 from roomlore.db.migrated_messages import MessageKey, MigratedMessage
 from roomlore.domain.incoming import PLATFORM_METADATA, IncomingMessage, SkippedRecord
-from roomlore.importers.fields import as_object
+from roomlore.importers.reading.fields import as_object
 from roomlore.ingest.accept import IngestResult
 from roomlore.ingest.clean import RoomCleaner, clean, clean_room
 from roomlore.legacy.chat_history import (

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from roomlore.db.migrated_messages import MessageContent, MessageKey, MigratedMessage, RoomKey
 from roomlore.domain.incoming import PLATFORM_METADATA
 from roomlore.importers.bot_messages import OTHER_PLATFORM
-from roomlore.importers.fields import object_field
+from roomlore.importers.reading.fields import object_field
 from roomlore.ingest.clean import ValueCleaner
 from roomlore.ingest.versions import OTHER_MESSAGE, OTHER_TEXT
 from roomlore.legacy.chat_history import ANSWERED, CONTRADICTION, INVALID_REPLY, fact_parameters, place_of

@@ -10,7 +10,7 @@ from roomlore.db.migrated_memories import MigratedMemory
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MemoryId
 from roomlore.domain.incoming import IncomingMessage, SkippedRecord
-from roomlore.importers.fields import MalformedRecord
+from roomlore.importers.reading.fields import MalformedRecord
 from roomlore.ingest.accept import IngestResult
 from roomlore.ingest.clean import CleanRecord, RoomCleaner, clean, clean_room
 from roomlore.legacy.projects import (

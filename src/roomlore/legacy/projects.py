@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
 from roomlore.domain.records import AssertionAudience, MemoryKind
-from roomlore.importers.fields import (
+from roomlore.importers.reading.fields import (
     MalformedRecord,
     as_list,
     as_object,

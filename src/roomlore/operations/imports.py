@@ -12,28 +12,13 @@ from roomlore.db.queries import Connection
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, SkippedRecord, Visibility
 from roomlore.domain.records import Viewer
-from roomlore.importers import (
-    agent_log,
-    chatgpt,
-    claude,
-    discord,
-    discord_csv,
-    discord_html,
-    irc,
-    jsonl,
-    langchain,
-    letta,
-    matrix,
-    mattermost,
-    mbox,
-    openai_messages,
-    qdrant,
-    slack,
-    telegram,
-    whatsapp,
-    zep,
-    zulip,
-)
+from roomlore.importers import irc, jsonl, mattermost, qdrant, slack, telegram
+from roomlore.importers.assistants import agent_log, chatgpt, claude, langchain, letta, openai_messages, zep
+from roomlore.importers.discord import csv_export, html_export, json_export
+from roomlore.importers.mail import mbox
+from roomlore.importers.matrix import room_export
+from roomlore.importers.whatsapp import chat_export
+from roomlore.importers.zulip import data_export
 from roomlore.ingest.clean import RoomCleaner, clean, clean_room
 from roomlore.ingest.imports import ImportOptions, ImportReport, Progress, StoreBatch, import_export, rooms_in
 from roomlore.ingest.visibility import ExistingRooms, RoomName, check_room_names
@@ -41,18 +26,17 @@ from roomlore.operations.access import Access
 
 READERS = (
     jsonl.IMPORTER,
-    discord.IMPORTER,
-    discord_html.IMPORTER,
-    discord_csv.IMPORTER,
+    json_export.IMPORTER,
+    html_export.IMPORTER,
+    csv_export.IMPORTER,
     slack.IMPORTER,
     telegram.IMPORTER,
-    matrix.IMPORTER,
+    chat_export.IMPORTER,
+    room_export.IMPORTER,
     mattermost.IMPORTER,
-    zulip.IMPORTER,
+    data_export.IMPORTER,
     irc.IMPORTER,
-    whatsapp.IMPORTER,
     mbox.IMPORTER,
-    qdrant.IMPORTER,
     chatgpt.IMPORTER,
     claude.IMPORTER,
     agent_log.IMPORTER,
@@ -60,6 +44,7 @@ READERS = (
     zep.IMPORTER,
     letta.IMPORTER,
     langchain.IMPORTER,
+    qdrant.IMPORTER,
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from roomlore.db.erasure_guard import AccountName, RoomName
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.importers.fields import MalformedRecord, parse_iso_time, unix_time
+from roomlore.importers.reading.fields import MalformedRecord, parse_iso_time, unix_time
 
 SCHEMA = "roomlore.message/1"
 #: Fields of Roomlore's format. Only the first line of a file has to name the format.

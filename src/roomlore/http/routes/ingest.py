@@ -16,7 +16,7 @@ from roomlore.http.field_types import RequestBody
 from roomlore.http.idempotency import record_name
 from roomlore.http.problems import validation_message
 from roomlore.http.responses import json_response
-from roomlore.importers.json_stream import replace_lone_surrogates
+from roomlore.importers.reading.json_stream import replace_lone_surrogates
 from roomlore.ingest.clean import ValueCleaner
 from roomlore.operations.intake import MOST_RECORDS
 from roomlore.operations.registry import LONGEST_WORD

@@ -1,0 +1,1 @@
+"""Imports chats with assistants, and logs of agents."""

@@ -1,0 +1,1 @@
+"""Imports exports of DiscordChatExporter: JSON, HTML and CSV."""

@@ -1,0 +1,1 @@
+"""Imports archives of mailing lists and mailboxes."""

@@ -1,0 +1,1 @@
+"""Imports rooms of Matrix."""

@@ -1,0 +1,1 @@
+"""Reads exports as files, lines, JSON and HTML. All importers share it."""

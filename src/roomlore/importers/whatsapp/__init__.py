@@ -1,0 +1,1 @@
+"""Imports the text of chats that WhatsApp exports."""

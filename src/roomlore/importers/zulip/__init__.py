@@ -1,0 +1,1 @@
+"""Imports organisations of Zulip."""
