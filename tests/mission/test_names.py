@@ -95,7 +95,7 @@ class Table:
 @cache
 def schema() -> dict[str, Table]:
     text = re.sub(r"--.*", "", (PRODUCT / "db" / "schema.sql").read_text(encoding="utf-8"))
-    found = {}
+    found: dict[str, Table] = {}
     for name, body in re.findall(r"^create table (\w+) \(\n(.*?)^\)", text, re.MULTILINE | re.DOTALL):
         parts = re.split(r"\n  (?=\S)", "\n" + body)
         named = (re.match(r'"?(\w+)"? (\w+)', part) for part in parts)
@@ -349,6 +349,10 @@ def test_every_row_names_a_test_unless_it_says_not_yet() -> None:
     untested = [row[0] for row in ROWS if not names_in(row[3]) and not row[1].startswith("Not yet")]
 
     assert untested == []
+
+
+def test_every_row_leads_to_a_page() -> None:
+    assert [row[0] for row in ROWS if "](" not in row[2]] == []
 
 
 def test_every_named_test_exists() -> None:
