@@ -23,6 +23,8 @@ DEFAULT_MEMORY_CALLS, DEFAULT_ROOM_CALLS = 200, 50
 DEFAULT_EMBEDDING = "default"
 #: No embedding model has longer vectors.
 MAX_DIMENSIONS = 16_000
+#: Larger batches need much memory, and longer pauses look like a stopped worker.
+MAX_WORKER_BATCH, MAX_WORKER_PAUSE = 4_096, 3_600
 _NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = lazy_pattern("[A-Z_][A-Z0-9_]*")
 _API_URL = "https://host/v1"
@@ -111,6 +113,31 @@ class Neo4jSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """How much the workers do at once, and how often they look for work."""
+
+    #: The number of texts that are embedded together.
+    embedding_batch: int = 256
+    #: The number of conversations from which memories are extracted together.
+    extraction_batch: int = 100
+    #: The seconds between two looks for work that no notification announced.
+    pause_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        for name, size in (
+            ("ROOMLORE_EMBEDDING_BATCH", self.embedding_batch),
+            ("ROOMLORE_EXTRACTION_BATCH", self.extraction_batch),
+        ):
+            if not 1 <= size <= MAX_WORKER_BATCH:
+                raise BadInput(name, f"must be from 1 to {MAX_WORKER_BATCH:,}")
+        if not 0 < self.pause_seconds <= MAX_WORKER_PAUSE:
+            raise BadInput(
+                "ROOMLORE_WORKER_PAUSE", f"must be more than 0 and at most {MAX_WORKER_PAUSE:,} seconds"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of an App."""
 
@@ -145,6 +172,7 @@ class Settings:
     raw_log_rooms: Mapping[str, str] = field(default_factory=dict[str, str])
     #: Whether memory sections are built and logged, but not added to contexts.
     shadow_memory_sections: bool = False
+    workers: WorkerSettings = field(default_factory=WorkerSettings)
 
     @property
     def graph_texts(self) -> "GraphTexts":
@@ -210,7 +238,29 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         raw_logs=[Path(part) for part in env.get("ROOMLORE_RAW_LOGS", "").split(os.pathsep) if part],
         raw_log_rooms=_raw_log_rooms(_path(env, "ROOMLORE_RAW_LOG_ROOMS")),
         shadow_memory_sections=_flag(env, "ROOMLORE_SHADOW_MEMORY_SECTIONS"),
+        workers=_workers(env),
     )
+
+
+def _workers(env: Mapping[str, str]) -> WorkerSettings:
+    default = WorkerSettings()
+    embedding = _number(env, "ROOMLORE_EMBEDDING_BATCH", "batch of the embedding worker")
+    extraction = _number(env, "ROOMLORE_EXTRACTION_BATCH", "batch of the extraction worker")
+    return WorkerSettings(
+        embedding_batch=default.embedding_batch if embedding is None else embedding,
+        extraction_batch=default.extraction_batch if extraction is None else extraction,
+        pause_seconds=_seconds(env, "ROOMLORE_WORKER_PAUSE", default.pause_seconds),
+    )
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    value = env.get(name)
+    if not value:
+        return default
+    try:
+        return float(value)
+    except ValueError:
+        raise BadInput(name, "must be a number of seconds, like 2 or 0.5") from None
 
 
 def _json_object(what: str, file: Path) -> Mapping[str, object]:

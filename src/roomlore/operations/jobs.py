@@ -18,7 +18,7 @@ from roomlore.domain.ids import ConversationId, OrgId, uuid7
 from roomlore.jobs import embedding, expiry, runner
 from roomlore.jobs.disentanglement import DisentanglementWorker
 from roomlore.jobs.embedding import EmbeddingVersionWorker
-from roomlore.jobs.extraction import ExtractionWorker
+from roomlore.jobs.extraction import BATCH, ExtractionWorker
 from roomlore.jobs.llm_client import LanguageModelWorker
 from roomlore.jobs.llm_extraction import ExtractionRun, LanguageModelExtractionWorker
 from roomlore.jobs.message_reading import MessageReader
@@ -57,9 +57,9 @@ def claim_worker(db: Database, settings: LanguageModelSettings) -> LanguageModel
     )
 
 
-def extraction_worker(db: Database) -> ExtractionWorker:
+def extraction_worker(db: Database, *, batch: int = BATCH) -> ExtractionWorker:
     """Return the worker that extracts memories with the message model."""
-    return ExtractionWorker(db=db, extractor=ModelExtractor(), relations=BundledRelations())
+    return ExtractionWorker(db=db, extractor=ModelExtractor(), relations=BundledRelations(), batch=batch)
 
 
 def _language_model_workers(
@@ -104,7 +104,7 @@ class Jobs:
         # Privacy requests come first, because no memory may be extracted from them.
         requests = await runner.drain(MessageReader(db=db), only_org=only_org)
         rooms = await self._disentangle(disentangled, only_org)
-        extracted = await extraction_worker(self.access.db).drain(only_org)
+        extracted = await self._extraction().drain(only_org)
         # Interactions come before injections: a new memory may be injected at once.
         await runner.drain(InteractionWorker(db=db), only_org=only_org)
         await runner.drain(InjectionWorker(db=db), only_org=only_org)
@@ -151,6 +151,7 @@ class Jobs:
         """
         await self.access.audit_work("work", every_org=True)
         db, reembedder = self.access.db, self._embedding("reembed")
+        policy = replace(runner.DEFAULT_POLICY, poll_seconds=self.settings.workers.pause_seconds)
         workers = [
             MessageReader(db=db),
             DisentanglementWorker(db=db),
@@ -161,16 +162,18 @@ class Jobs:
         tasks: list[runner.PeriodicTask] = [
             HeartbeatTask(db=db, worker_id=uuid7(), started_at=datetime.now(UTC)).run,
             partial(expiry.run, db, on_expired=expired),
-            *(_run_worker(worker) for worker in workers),
-            lambda stop: runner.run(reembedder, stop=stop, progress=progress),
+            *(_run_worker(worker, policy) for worker in workers),
+            lambda stop: runner.run(reembedder, stop=stop, progress=progress, policy=policy),
             embedder.watch,
             reembedder.watch,
             self._projection_refresher.run,
-            extraction_worker(db).run,
+            self._extraction().run,
             *(each.run for each in _language_model_workers(db, self.settings.language_model)),
             partial(projection_service.follow_changes, db, self.settings),
         ]
-        await runner.run(embedder, stop=stop, reconnect=self.reconnect, progress=progress, tasks=tasks)
+        await runner.run(
+            embedder, stop=stop, reconnect=self.reconnect, progress=progress, tasks=tasks, policy=policy
+        )
 
     async def waiting(
         self, stage: work_queue.QueueName = "embed", *, every_org: bool = False
@@ -199,15 +202,19 @@ class Jobs:
         return sum(count.dead_lettered for count in counts)
 
     def _embedding(self, queue: work_queue.QueueName) -> EmbeddingVersionWorker:
-        return EmbeddingVersionWorker(db=self.access.db, models=self.models, queue=queue)
+        batch = self.settings.workers.embedding_batch
+        return EmbeddingVersionWorker(db=self.access.db, models=self.models, queue=queue, batch=batch)
+
+    def _extraction(self) -> ExtractionWorker:
+        return extraction_worker(self.access.db, batch=self.settings.workers.extraction_batch)
 
     @property
     def _projection_refresher(self) -> ProjectionRefresher:
         return ProjectionRefresher(db=self.access.db, settings=self.settings, models=self.models)
 
 
-def _run_worker(worker: runner.QueueWorker) -> runner.PeriodicTask:
-    return lambda stop: runner.run(worker, stop=stop)
+def _run_worker(worker: runner.QueueWorker, policy: runner.RetryPolicy) -> runner.PeriodicTask:
+    return lambda stop: runner.run(worker, stop=stop, policy=policy)
 
 
 async def _retry(conn: Connection, org_id: OrgId) -> int:
