@@ -1,5 +1,6 @@
 """Whether an agent answers at all: told from what it hears alone, with a reason, and never in a loop."""
 
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -17,21 +18,27 @@ from roomlore.agents.reply_policy import (
 )
 from roomlore.text.mentions import addressed_by_name
 
+START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 PIP, POP, QUIP, ANA, BO = (UUID(int=number) for number in range(1, 6))
 KINDS = {PIP: "agent", POP: "agent", QUIP: "agent", ANA: "human", BO: "human"}
 STATEMENT = "the kiln has reached nine hundred degrees"
 ASKS = "who has the key of the kiln?"
 
 
-def said(by, body=STATEMENT, *, to=(), answers=None) -> SaidMessage:
+def said(by, body=STATEMENT, *, to=(), answers=None, second=0) -> SaidMessage:
     return SaidMessage(
         id=uuid4(),
         author_id=by,
         author_kind=KINDS[by],
+        sent_at=START + timedelta(seconds=second),
         body=body,
         addressee_ids=frozenset(to),
         reply_to=answers,
     )
+
+
+def match(relevance: float) -> MemoryMatch:
+    return MemoryMatch(memory=remembered(1, "observations").memory, relevance=relevance)
 
 
 def heard(*lines: SaidMessage, after=(), known=()) -> Situation:
@@ -40,6 +47,26 @@ def heard(*lines: SaidMessage, after=(), known=()) -> Situation:
     return Situation(
         own_ids=frozenset({PIP}), trigger=trigger, before=before[::-1], after=after, matches=known
     )
+
+
+def test_an_agent_rests_after_its_own_message_except_for_a_human_who_addresses_it():
+    own = said(PIP, second=0)
+    policy = ReplyPolicy(pause=30)
+    for trigger in (said(POP, to=[PIP], second=29), said(ANA, ASKS, second=29)):
+        decision = decide(heard(own, trigger, known=[match(0.9)]), policy=policy)
+        assert not decision.answer
+        assert decision.reason.what == "the agent wrote a moment ago"
+        assert decision.reason.message_ids == [own.id]
+        assert decide(heard(own, trigger, known=[match(0.9)])).answer
+    assert decide(heard(own, said(ANA, to=[PIP], second=1)), policy=policy).answer
+    assert decide(heard(own, said(ANA, ASKS, second=30), known=[match(0.9)]), policy=policy).answer
+
+
+def test_a_decision_says_what_sets_the_answer_off():
+    assert decide(heard(said(ANA, to=[PIP]))).cause == "addressed"
+    assert decide(heard(said(ANA, ASKS), known=[match(0.9)])).cause == "asked"
+    assert decide(heard(said(ANA, ASKS))).cause is None
+    assert decide(heard(said(ANA))).cause is None
 
 
 def test_a_message_to_the_agent_is_answered():

@@ -7,10 +7,11 @@ The first rule that applies decides:
    comes after too many messages of agents in a row, too many rounds between the agent and others, or too many own
    messages. The first two counts start again when a human speaks to all or to an agent. The rule does not apply to
    messages of humans.
-3. The agent answers a message to it: a whisper, a direct message, a mention, its name, or a reply to it.
+3. The agent answers a message to it: a whisper, a direct message, a mention, its name, or a reply to it. If the message
+   is by another agent, the agent first waits until its pause is over.
 4. It does not answer a message to somebody else.
 5. It does not answer small talk.
-6. It answers an unanswered question if memories that it may see are relevant.
+6. It answers an unanswered question if memories that it may see are relevant, and its pause is over.
 7. It does not answer anything else.
 
 Messages and memories that the agent may not see are ignored.
@@ -19,8 +20,9 @@ Messages and memories that the agent may not see are ignored.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -55,6 +57,8 @@ class ReplyPolicy:
     #: messages among them.
     window: Count = 10
     max_own: Count = 5
+    #: The seconds after an own message in which the agent does not answer, except a human who addresses it.
+    pause: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
     #: The lowest relevance that a memory must have to a question.
     threshold: Annotated[float, Meta(ge=0, le=1)] = RELEVANCE_THRESHOLD
 
@@ -69,6 +73,7 @@ class SaidMessage:
     id: MessageId
     author_id: ParticipantId
     author_kind: ParticipantKind
+    sent_at: datetime
     #: The text, without the names of its addressees.
     body: str
     #: The participants that the message is addressed to; empty for a message to all.
@@ -107,11 +112,17 @@ class DecisionReason:
     memory_ids: Sequence[MemoryId] = ()
 
 
+#: What sets an answer off: a message to the agent, or a question to all.
+Cause = Literal["addressed", "asked"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """Whether an agent should answer."""
 
     answer: bool
+    #: What sets the answer off, for the instruction to a language model; None if the agent should not answer.
+    cause: Cause | None = None
     #: 1 for a message to the agent. For a question to all, the relevance of the best memory. Otherwise 0.
     score: float
     reason: DecisionReason
@@ -127,10 +138,22 @@ def decide(situation: Situation, *, policy: ReplyPolicy = DEFAULT_POLICY) -> Dec
     guarded = None if trigger.is_human else _loop_guard(situation, trigger, policy)
     if guarded is not None:
         return guarded
+    resting = _resting(situation, trigger, policy)
     if trigger.addressee_ids & situation.own_ids:
-        return Decision(answer=True, score=1.0, reason=_reason("it is said to the agent", trigger))
-    left = _unaddressed(situation, trigger)
+        if resting is not None and not trigger.is_human:
+            return resting
+        reason = _reason("it is said to the agent", trigger)
+        return Decision(answer=True, cause="addressed", score=1.0, reason=reason)
+    left = _unaddressed(situation, trigger) or resting
     return _by_matches(situation.matches, trigger, policy) if left is None else left
+
+
+def _resting(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy) -> Decision | None:
+    """Return the decision not to answer because the agent's pause is not over; None if it is over."""
+    said = [*situation.after, *situation.before]
+    own = [one for one in said if one.author_id in situation.own_ids]
+    recent = [one for one in own if one.sent_at > trigger.sent_at - timedelta(seconds=policy.pause)]
+    return _no("the agent wrote a moment ago", recent[0]) if policy.pause and recent else None
 
 
 def _unaddressed(situation: Situation, trigger: SaidMessage) -> Decision | None:
@@ -199,7 +222,7 @@ def _by_matches(matches: Sequence[MemoryMatch], trigger: SaidMessage, policy: Re
     what = "memories bear on the question" if bearing else "no memory bears on the question well enough"
     named = bearing or [one.memory.id for one in matches[:1]]
     why = DecisionReason(what=what, message_ids=[trigger.id], memory_ids=named)
-    return Decision(answer=bool(bearing), score=best, reason=why)
+    return Decision(answer=bool(bearing), cause="asked" if bearing else None, score=best, reason=why)
 
 
 def _reason(what: str, *said: SaidMessage) -> DecisionReason:
@@ -253,6 +276,7 @@ def _to_said(one: NearbyMessage, names: Mapping[str, Iterable[ParticipantId]]) -
         id=one.id,
         author_id=one.author_id,
         author_kind=one.author_kind,
+        sent_at=one.sent_at,
         body=_without_names([name for name, people in names.items() if to.intersection(people)], one.body),
         addressee_ids=to,
         reply_to=one.answers,

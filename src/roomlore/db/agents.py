@@ -107,6 +107,7 @@ class NearbyMessage:
     author_id: ParticipantId
     author_name: str
     author_kind: ParticipantKind
+    sent_at: datetime
     body: str
     #: The message that this message answers according to the platform; None if the viewer may not see it.
     answers: MessageId | None

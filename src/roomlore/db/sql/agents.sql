@@ -245,7 +245,7 @@ where work_queue.org_id = %(org_id)s
 -- name: nearby_messages
 -- Uses index: messages_in_order
 select
-  said.id, said.author_id, said.author_name, said.author_kind, said.body, answered.id as answers,
+  said.id, said.author_id, said.author_name, said.author_kind, said.sent_at, said.body, answered.id as answers,
   array(
     select platform_accounts.participant_id
     from platform_accounts
