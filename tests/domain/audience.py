@@ -321,7 +321,7 @@ def can_see_interaction(
 
 def can_see_stated_trust(agent_id: ParticipantId, viewer: ViewerFacts, *, knows: bool) -> bool:
     """Return whether the viewer may see an agent's stated trust in a participant; `knows`: they may know them."""
-    return viewer.viewer.is_operator or (viewer.is_own(agent_id) and knows)
+    return knows and (viewer.viewer.is_operator or viewer.is_own(agent_id))
 
 
 def can_see_audit_line(reader_id: ParticipantId | None, viewer: ViewerFacts, *, org_id: OrgId) -> bool:
