@@ -59,15 +59,15 @@ def _last_met(one: Relationship) -> str:
 
 
 @agents.command(cls=OperationCommand, operation="agents.set_trust")
-def trust(output: Output, _: None) -> None:
+def trust(output: Output, at: datetime) -> None:
     """State how far AGENT trusts PARTICIPANT, from 0 to 1; what it learns later still changes the computed trust."""
-    output.text("stated")
+    output.text(f"stated at {at:%Y-%m-%d %H:%M}")
 
 
 @agents.command("withdraw-trust", cls=OperationCommand, operation="agents.withdraw_trust")
-def withdraw_trust(output: Output, _: None) -> None:
+def withdraw_trust(output: Output, withdrawn: int) -> None:
     """Remove the stated trust of AGENT in PARTICIPANT."""
-    output.text("withdrawn")
+    output.text("withdrawn" if withdrawn else "no trust was stated")
 
 
 _AT = {"trigger": "--at"}

@@ -164,9 +164,10 @@ class Agents:
         "/agents/{agent}/relationships/{participant}",
         replay="whole",
         is_repeatable=True,
+        result_key="stated_at",
     )
-    async def set_trust(self, agent: str, participant: str, trust: Share) -> None:
-        """State how far an agent trusts somebody. The computed trust then starts from this value.
+    async def set_trust(self, agent: str, participant: str, trust: Share) -> datetime:
+        """State how far an agent trusts somebody, and return the time. The computed trust then starts from this value.
 
         Only the agent itself and operators may do this. The statement holds for all accounts of the person, and replaces
         an earlier one.
@@ -179,9 +180,9 @@ class Agents:
         if not 0 <= trust <= 1:
             raise BadInput("trust", "must be from 0 to 1")
         agent_ids, people = await self._pair("set trust", agent, participant)
-        org_id, caller = self.access.org_id, self.access.principal
+        org_id, caller, now = self.access.org_id, self.access.principal, datetime.now(UTC)
 
-        async def store(conn: Connection) -> tuple[None, Sequence[UUID]]:
+        async def store(conn: Connection) -> tuple[datetime, Sequence[UUID]]:
             await erasure_guard.lock_shared(conn, org_id)
             is_stored = await agents.state_trust(
                 conn,
@@ -191,33 +192,34 @@ class Agents:
                 agent_ids=agent_ids,
                 participant_ids=people,
                 trust=trust,
-                at=datetime.now(UTC),
+                at=now,
                 by=caller.participant_id,
             )
             if not is_stored:
                 raise NotFound("participant", participant)
-            return None, [agent_ids[0], people[0]]
+            return now, [agent_ids[0], people[0]]
 
-        await self.access.change(self._right_of_trust, "set trust", store)
+        return await self.access.change(self._right_of_trust, "set trust", store)
 
     @operation(
         "DELETE",
         "/agents/{agent}/relationships/{participant}",
         replay="whole",
         is_repeatable=True,
+        result_key="withdrawn",
     )
-    async def withdraw_trust(self, agent: str, participant: str) -> None:
-        """Remove the stated trust of an agent in somebody. The trust is then computed as if none had been stated.
+    async def withdraw_trust(self, agent: str, participant: str) -> int:
+        """Remove the stated trust of an agent in somebody, and return how many statements were removed.
 
-        Only the agent itself and operators may do this.
+        The trust is then computed as if none had been stated. Only the agent itself and operators may do this.
         """
         agent_ids, people = await self._pair("withdraw trust", agent, participant)
 
-        async def remove(conn: Connection) -> tuple[None, Sequence[UUID]]:
-            await agents.withdraw_trust(conn, self.access.org_id, agent_ids, people)
-            return None, [agent_ids[0], people[0]]
+        async def remove(conn: Connection) -> tuple[int, Sequence[UUID]]:
+            withdrawn = await agents.withdraw_trust(conn, self.access.org_id, agent_ids, people)
+            return withdrawn, [agent_ids[0], people[0]]
 
-        await self.access.change(self._right_of_trust, "withdraw trust", remove)
+        return await self.access.change(self._right_of_trust, "withdraw trust", remove)
 
     @operation("POST", "/rooms/{room}/memory-section", name="build_memory_section", replay="read")
     async def memory_section(
