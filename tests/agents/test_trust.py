@@ -3,17 +3,20 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.agents.trust import OF_AGENTS, OF_HUMANS, reasons, relationship, trust
+from roomlore.agents.trust import OF_AGENTS, OF_HUMANS, StatedTrust, reasons, relationship, trust
 from roomlore.db.agents import InteractionStats
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 FEW = st.integers(0, 50).map(float)
 
 
-def met(kind="human", *, conversations=0.0, exchanges=0.0, confirmed=0.0, corrected=0.0) -> InteractionStats:
+def met(
+    kind="human", *, conversations=0.0, exchanges=0.0, confirmed=0.0, corrected=0.0, stated=None
+) -> InteractionStats:
     return InteractionStats(
         id=UUID(int=1),
         name="Ana",
@@ -29,6 +32,8 @@ def met(kind="human", *, conversations=0.0, exchanges=0.0, confirmed=0.0, correc
         exchanges_now=exchanges,
         confirmed_now=confirmed,
         corrected_now=corrected,
+        stated_trust=stated,
+        stated_at=None if stated is None else NOW,
     )
 
 
@@ -71,6 +76,22 @@ def test_reasons_name_what_changed_trust():
         "was set right 1 time",
     ]
     assert [reason.by > 0 for reason in told] == [True, True, False]
+
+
+def test_trust_starts_at_a_stated_value_and_experience_moves_it():
+    assert trust(met(stated=0.9)) == 0.9
+    assert trust(met("agent", stated=0.9)) == 0.9
+    assert trust(met(stated=0.9, corrected=2)) < 0.9 < trust(met(stated=0.9, confirmed=2))
+    assert trust(met(stated=0.1, conversations=4)) > 0.1
+
+
+def test_a_stated_value_is_shown_and_is_a_reason():
+    told = relationship(met(stated=0.9))
+    assert told.stated == StatedTrust(trust=0.9, stated_at=NOW, stated_by=None)
+    [reason] = told.reasons
+    assert reason.what == "0.90 was stated by an operator"
+    assert reason.by == pytest.approx(0.4)
+    assert relationship(met()).stated is None
 
 
 @given(everybody)

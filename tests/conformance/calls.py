@@ -62,6 +62,18 @@ CALLS: Mapping[str, list[Call]] = {
         says(agent="pip"),
         says(NotAllowed, "bo", agent="pip"),
     ],
+    "agents.set_trust": [
+        says(None, "pip", agent="pip", participant="bo", trust=0.8),
+        says(agent="pip", participant="bo", trust=0.0),
+        says(NotAllowed, "bo", agent="pip", participant="bo", trust=1.0),
+        says(BadInput, agent="pip", participant="pip", trust=0.5),
+    ],
+    "agents.withdraw_trust": [
+        says(None, "pip", agent="pip", participant="bo"),
+        says(agent="pip", participant="bo"),
+        says(NotAllowed, "bo", agent="pip", participant="bo"),
+        says(NotFound, agent="pip", participant="nobody"),
+    ],
     "agents.memory_section": [
         # The verb prints less than the whole section.
         Call(who="pip", given={"room": "square", "trigger": "m1", "budget": 200}, has_verb=False),

@@ -35,6 +35,7 @@ from domain.audience import (
     can_see_participant,
     can_see_reply,
     can_see_room,
+    can_see_stated_trust,
 )
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import Viewer
@@ -480,6 +481,13 @@ async def _add_encounters_and_keys(conn, held: Held, world: World) -> None:
         ],
     )
     await conn.cursor().executemany(
+        "insert into stated_trust values (%s, %s, %s, 0.5, now())",
+        [
+            (held.org_id, held.accounts[agent], held.accounts[met])
+            for agent, met in sorted({(agent, met) for _, agent, met in world.interactions})
+        ],
+    )
+    await conn.cursor().executemany(
         "insert into api_keys (org_id, id, name, role, participant_id, digest, created_at)"
         " values (%s, %s, 'key', 'member', %s, sha256(%s::bytea), now())",
         [
@@ -559,6 +567,7 @@ KEYS = {
     "memory_sources": "memory_id, message_id",
     "memory_participants": "memory_id, participant_id",
     "interactions": "conversation_id, agent_id, participant_id",
+    "stated_trust": "agent_id, participant_id",
     "receipts": "id",
     "audit_log": "id",
     "room_activity": "room_id, participant_id",
@@ -741,6 +750,7 @@ class Truth:
             "interactions": lambda where, agent, met: can_see_interaction(
                 agent, facts, conversation=self.conversations[where], knows=met in known
             ),
+            "stated_trust": lambda agent, met: can_see_stated_trust(agent, facts, knows=met in known),
             **dict.fromkeys(("receipts", "audit_log"), by_owner),
             **dict.fromkeys(
                 (

@@ -319,6 +319,11 @@ def can_see_interaction(
     return viewer.viewer.is_operator or own
 
 
+def can_see_stated_trust(agent_id: ParticipantId, viewer: ViewerFacts, *, knows: bool) -> bool:
+    """Return whether the viewer may see an agent's stated trust in a participant; `knows`: they may know them."""
+    return knows and (viewer.viewer.is_operator or viewer.is_own(agent_id))
+
+
 def can_see_audit_line(reader_id: ParticipantId | None, viewer: ViewerFacts, *, org_id: OrgId) -> bool:
     """Return whether the viewer may see an audit line or a receipt: their own.
 

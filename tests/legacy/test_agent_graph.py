@@ -146,3 +146,35 @@ def test_how_far_an_agent_trusts_somebody_is_kept_with_its_number():
         ("subject", "Ana"),
     ]
     assert record.fields == {"score": 0.7, "relationship": "TRUSTS"}
+    assert record.trust == 0.7
+
+
+@pytest.mark.parametrize(
+    ("type_", "fields", "trust"),
+    [
+        ("KNOWS", {"trust": 0.4}, 0.4),
+        ("KNOWS", {"trust_score": 1}, 1.0),
+        ("TRUSTS", {"trust": 0.2, "score": 0.9}, 0.2),
+        ("KNOWS", {"score": 0.9}, None),
+        ("TALKED_TO", {"count": 12}, None),
+    ],
+)
+def test_only_what_is_called_trust_is_trust(type_: str, fields: dict[str, float], trust: float | None):
+    agent, ana = user(None, "Kublai", labels=["Agent"]), user("4711", "Ana")
+    row = {"place": 1, "type": type_, "fields": fields, "user": agent, "other": ana}
+    assert one("relationships", row).trust == trust
+    assert one("relationships", {**row, "user": ana, "other": agent}).trust is None
+
+
+def test_trust_on_another_scale_is_reported_and_kept_as_a_memory_only():
+    row = {
+        "place": 1,
+        "type": "TRUSTS",
+        "fields": {"trust": 85},
+        "user": user(None, "Kublai", labels=["Agent"]),
+        "other": user("4711", "Ana"),
+    }
+    skipped, record = records_of("relationships", [row], now=NOW)
+    assert skipped.reason == "trust is not between 0 and 1"
+    assert record.trust is None
+    assert record.fields["trust"] == 85

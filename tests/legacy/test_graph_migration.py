@@ -61,6 +61,31 @@ async def test_memories_arrive_with_all_that_the_graph_states_and_a_second_run_a
     assert [one.content for one in ana.items] == ["Ana likes tea"]
 
 
+async def test_the_trust_of_a_relationship_becomes_stated_trust_and_replaces_none(app: App) -> None:
+    def trusts(place: int, type_: str, other: dict, **fields) -> dict:
+        kublai = user(None, "Kublai", labels=["Agent"])
+        return {"place": place, "type": type_, "fields": fields, "user": kublai, "other": other}
+
+    ana, ben = user("4711", "Ana"), user("4712", "Ben")
+    old = trusts(1, "KNOWS", ana, trust=0.2, created_at="2026-01-01T00:00:00Z")
+    new = trusts(2, "TRUSTS", ana, score=0.9, created_at="2026-02-01T00:00:00Z")
+    first = await migration(app).run(pages_of(relationships=[old, new]), now=NOW)
+
+    assert first.trusts == 1
+    assert first.is_equal
+    [found] = await app.agents.relationships(app.operator, "Kublai")
+    assert (found.name, found.trust, found.last_met_at) == ("Ana", 0.9, None)
+    assert found.stated is not None
+    assert (found.stated.stated_at.isoformat(), found.stated.stated_by) == ("2026-02-01T00:00:00+00:00", None)
+
+    await app.agents.set_trust("Kublai", "Ana", 0.3)
+    later = trusts(3, "RELATIONSHIP", ana, trust=1.0)
+    more = await migration(app).run(pages_of(relationships=[old, later, trusts(4, "TRUSTS", ben, trust=0.6)]))
+    assert (more.added, more.trusts) == (2, 1)
+    names = {one.name: one.trust for one in await app.agents.relationships(app.operator, "Kublai")}
+    assert names == {"Ana": 0.3, "Ben": 0.6}
+
+
 async def test_what_an_agent_remembers_is_for_itself_unless_the_whole_org_may_read_it(app: App) -> None:
     await migration(app).run(pages_of(agent_memories=ROWS), now=NOW)
     mongke = await app.viewer("Möngke")

@@ -212,6 +212,90 @@ async def test_a_conversation_that_an_agent_may_not_follow_counts_for_nothing(ap
     assert await met(app, by="pip") == {}
 
 
+# Trust that was stated
+
+
+async def test_the_computed_trust_starts_from_what_was_stated(told):
+    before = await met(told)
+    await told.agents.set_trust("pip", "ana", 0.9)
+    after = await met(told)
+    assert after["Ana"].trust > before["Ana"].trust
+    assert (after["Ana"].stated.trust, after["Ana"].stated.stated_by) == (0.9, None)
+    assert after["Ana"].reasons[0].what == "0.90 was stated by an operator"
+    assert after["Bo"].trust == pytest.approx(before["Bo"].trust)
+    assert after["Bo"].stated is None
+    await told.agents.withdraw_trust("pip", "ana")
+    assert (await met(told))["Ana"].stated is None
+
+
+async def test_an_agent_states_whom_it_trusts_and_nobody_else_does_it_for_it(told):
+    pip = await acting(told, "pip")
+    await pip.agents.set_trust("pip", "bo", 0.1)
+    await pip.agents.set_trust("pip", "bo", 0.2)
+    stated = (await met(told, by="pip"))["Bo"].stated
+    assert (stated.trust, stated.stated_by) == (0.2, pip.principal.participant_id)
+    for other in ("pop", "ana"):
+        for call in (
+            (await acting(told, other)).agents.set_trust("pip", "bo", 1.0),
+            (await acting(told, other)).agents.withdraw_trust("pip", "bo"),
+        ):
+            with pytest.raises(NotAllowed):
+                await call
+    assert (await met(told))["Bo"].stated == stated
+
+
+async def test_somebody_whom_an_agent_has_not_met_is_listed_if_trust_was_stated(told):
+    await told.ingest(said(7, author("dora"), "hello from the den", DEN))
+    await told.agents.set_trust("pip", "dora", 0.8)
+    dora = (await met(told))["Dora"]
+    assert (dora.trust, dora.conversations, dora.last_met_at) == (0.8, 0, None)
+    assert (await met(told, by="pip"))["Dora"] == dora
+    [named] = await told.agents.relationships(told.operator, "pip", present=["dora"])
+    assert named == dora
+
+
+async def test_a_statement_holds_for_every_account_of_a_person(told):
+    await told.ingest(said(7, author("annie"), "I am Ana"))
+    await told.people.merge("ana", "annie")
+    await told.agents.set_trust("pip", "annie", 0.9)
+    await told.agents.set_trust("pip", "ana", 0.1)
+    found = await met(told)
+    assert found["Ana"].stated.trust == 0.1
+    assert "Annie" not in found
+    await told.agents.withdraw_trust("pip", "annie")
+    assert (await met(told))["Ana"].stated is None
+
+
+async def test_the_newest_statement_holds_after_two_accounts_turn_out_to_be_one_person(told):
+    await told.ingest(said(7, author("annie"), "hello"))
+    await told.agents.set_trust("pip", "annie", 0.9)
+    await told.agents.set_trust("pip", "ana", 0.1)
+    await told.people.merge("ana", "annie")
+    found = await met(told)
+    assert found["Ana"].stated.trust == 0.1
+    assert "Annie" not in found
+
+
+@pytest.mark.parametrize(
+    ("who", "whom", "value"),
+    [("pip", "pip", 0.5), ("ana", "bo", 0.5), ("pip", "bo", 1.1), ("pip", "bo", -0.1)],
+)
+async def test_a_statement_that_means_nothing_is_refused(told, who, whom, value):
+    with pytest.raises(BadInput):
+        await told.agents.set_trust(who, whom, value)
+
+
+async def test_trust_in_nobody_is_refused(told):
+    with pytest.raises(NotFound):
+        await told.agents.set_trust("pip", "nobody", 0.5)
+
+
+async def test_a_deleted_room_takes_no_stated_trust_with_it(told):
+    await told.agents.set_trust("pip", "bo", 0.9)
+    await told.erasure.room("general")
+    assert (await met(told))["Bo"].stated.trust == 0.9
+
+
 # What an agent remembers
 
 

@@ -59,6 +59,7 @@ async def town(open_app: OpenApp, tell_once: TellOnce) -> App:
     old = await app.memories.remember("The stairs are red.", sources=["m4"])
     await app.memories.remember("The stairs are blue.", sources=["m4"], supersedes=str(old.id))
     await app.memories.remember("The office closes at six.", tags=["house"], metadata={"page": 3})
+    await app.agents.set_trust("pip", "bo", 0.7)
     await app.ingest_batch(
         [
             say(26, BO, SQUARE, body="first words"),

@@ -277,6 +277,8 @@ async def test_an_erased_person_is_nowhere(app: App, admin):
     assert {row["id"] for row in went["memories"].went} == gone
     assert [row["participant_id"] for row in went["api_keys"].went] == [ana]
     assert len(went["interactions"].went) == 1
+    assert [row["participant_id"] for row in went["stated_trust"].went] == [ana]
+    assert removed(receipt)["stated trust"] == 1
     assert removed(receipt)["messages"] == 5
 
 

@@ -44,6 +44,7 @@ TABLES = {
     "memory_tags": "memory_id, tag",
     "supersession_overrides": "memory_id, digest",
     "interactions": "conversation_id, agent_id, participant_id",
+    "stated_trust": "agent_id, participant_id",
     "injections": "message_id",
     "privacy_requests": "id",
     "restricted_messages": "message_id, request_id",
@@ -282,6 +283,8 @@ async def settle(village: App) -> dict[str, UUID]:
     ending = await converse(village, "nothing much", ["12"])
     await relate(village, "pip", "ana", conversation_id=ending)
     await relate(village, "pip", "bo", conversation_id=ending)
+    await village.agents.set_trust("pip", "ana", 0.9)
+    await village.agents.set_trust("pip", "bo", 0.2)
     return {
         "rests on 1": await remember(village, "The ferry leaves at nine", sources=["1", "3"]),
         "rests on 3": await remember(village, "Somebody was late", sources=["3"]),

@@ -106,6 +106,9 @@ def test_an_agent_writes_and_its_context_is_reset(roomlore: CommandLine, tmp_pat
     assert roomlore.bodies()[-1] == "Ten?"
     assert roomlore.json("agents", "record-reply", "pip", "general", "2", "3") == {"recorded": True}
     assert roomlore.json("agents", "reset-context", "general").keys() == {"compacted_at"}
+    assert roomlore.text("agents", "trust", "pip", "ana", "0.9").startswith("stated at")
+    assert "0.90 was stated by an operator" in roomlore.text("agents", "relationships", "pip")
+    assert roomlore.text("agents", "withdraw-trust", "pip", "ana").strip() == "withdrawn"
     assert "off; memories injected before stay" in roomlore.text("agents", "injection", "general", "off")
     registered = roomlore.json("agents", "register", "Quill")
     assert (registered["name"], registered["kind"]) == ("Quill", "agent")

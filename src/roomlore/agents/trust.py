@@ -1,6 +1,6 @@
 """How far an agent may trust somebody, computed from their interactions, with the reasons.
 
-Trust starts at a middle value, which is lower for agents. Shared conversations and answers raise it up to a limit.
+Trust starts at a stated value. If none was stated, it starts at a middle value, which is lower for agents. Shared conversations and answers raise it up to a limit.
 Agreement of other people raises it more, and corrections lower it. After ninety days, an interaction has half its
 weight. What agents say never raises the trust in another agent and confirms nobody. So agents cannot raise each other's
 trust by talking.
@@ -18,7 +18,8 @@ from roomlore.domain.records import convert
 
 #: The age at which an interaction has half its weight.
 HALF_LIFE = timedelta(days=90)
-#: Trust before any interaction, in humans and in agents, and the weight of this value against interactions.
+#: Trust before any interaction, in humans and in agents, if none was stated, and the weight of the trust at the start
+#: against interactions.
 OF_HUMANS, OF_AGENTS, PRIOR = 0.5, 0.3, 4.0
 PER_CONVERSATION, PER_EXCHANGE, PER_OPINION = 0.25, 0.1, 1.0
 #: The maximum that familiarity adds to the weighted sum.
@@ -33,6 +34,17 @@ class TrustReason:
     what: str
     #: The difference that the reason makes to trust; negative if it lowers trust.
     by: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedTrust:
+    """How far an agent trusts somebody, as the agent or an operator stated it."""
+
+    #: 0..1.
+    trust: float
+    stated_at: datetime
+    #: An account of the agent; None for an operator.
+    stated_by: ParticipantId | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +64,17 @@ class Relationship:
     answers: int
     confirmed: int
     corrected: int
-    last_met_at: datetime
+    #: None: the trust was stated, but the two have not met.
+    last_met_at: datetime | None
+    #: The value from which the trust starts; None if none was stated.
+    stated: StatedTrust | None = None
 
 
 def relationship(met: InteractionStats) -> Relationship:
     """Return the relationship of an agent with somebody."""
-    return convert(Relationship, met, participant_id=met.id, trust=trust(met), reasons=reasons(met))
+    return convert(
+        Relationship, met, participant_id=met.id, trust=trust(met), reasons=reasons(met), stated=_stated(met)
+    )
 
 
 def trust(met: InteractionStats) -> float:
@@ -65,7 +82,7 @@ def trust(met: InteractionStats) -> float:
 
     Trust is the share of the person's statements that were right, smoothed by a prior and raised by familiarity.
     """
-    return _trust(met.kind, _familiarity(met), met.confirmed_now, met.corrected_now)
+    return _trust(_first(met), _familiarity(met), met.confirmed_now, met.corrected_now)
 
 
 def reasons(met: InteractionStats) -> list[TrustReason]:
@@ -78,10 +95,14 @@ def reasons(met: InteractionStats) -> list[TrustReason]:
     )
     whole = trust(met)
     found: list[TrustReason] = []
+    if met.stated_trust is not None:
+        by = whole - _trust(_default(met.kind), *parts)
+        who = "an operator" if met.stated_by is None else "the agent"
+        found.append(TrustReason(what=f"{met.stated_trust:.2f} was stated by {who}", by=by))
     for place, (part, what) in enumerate(zip(parts, phrases, strict=True)):
         if part > 0:
             without = [0.0 if other == place else value for other, value in enumerate(parts)]
-            found.append(TrustReason(what=what, by=whole - _trust(met.kind, *without)))
+            found.append(TrustReason(what=what, by=whole - _trust(_first(met), *without)))
     return found
 
 
@@ -91,7 +112,20 @@ def _familiarity(met: InteractionStats) -> float:
     return min(met.conversations_now * PER_CONVERSATION + met.exchanges_now * PER_EXCHANGE, MOST_FAMILIAR)
 
 
-def _trust(kind: ParticipantKind, familiarity: float, confirmed: float, corrected: float) -> float:
-    first = OF_HUMANS if kind == "human" else OF_AGENTS
+def _stated(met: InteractionStats) -> StatedTrust | None:
+    if met.stated_trust is None or met.stated_at is None:
+        return None
+    return StatedTrust(trust=met.stated_trust, stated_at=met.stated_at, stated_by=met.stated_by)
+
+
+def _first(met: InteractionStats) -> float:
+    return _default(met.kind) if met.stated_trust is None else met.stated_trust
+
+
+def _default(kind: ParticipantKind) -> float:
+    return OF_HUMANS if kind == "human" else OF_AGENTS
+
+
+def _trust(first: float, familiarity: float, confirmed: float, corrected: float) -> float:
     speaks_for = PRIOR * first + familiarity + PER_OPINION * confirmed
     return speaks_for / (PRIOR + familiarity + PER_OPINION * (confirmed + corrected))

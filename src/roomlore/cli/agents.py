@@ -45,12 +45,29 @@ def relationships(output: Output, found: Sequence[Relationship]) -> None:
     """Show who AGENT has met, how much it trusts each of them, and why."""
     for one in found:
         bot = " (bot)" if one.kind == "agent" else ""
-        last = f"last met {one.last_met_at:%Y-%m-%d}, {count_phrase(one.messages, 'message')} from them"
-        output.text(f"{one.trust:.2f}  {safe_name(one.name)}{bot}  {last}")
+        output.text(f"{one.trust:.2f}  {safe_name(one.name)}{bot}  {_last_met(one)}")
         for reason in one.reasons:
             output.text(f"      {reason.by:+.2f}  {reason.what}", style="dim")
     if not found:
         output.text("no relationships")
+
+
+def _last_met(one: Relationship) -> str:
+    if one.last_met_at is None:
+        return "not met yet"
+    return f"last met {one.last_met_at:%Y-%m-%d}, {count_phrase(one.messages, 'message')} from them"
+
+
+@agents.command(cls=OperationCommand, operation="agents.set_trust")
+def trust(output: Output, at: datetime) -> None:
+    """State how far AGENT trusts PARTICIPANT, from 0 to 1; what it learns later still changes the computed trust."""
+    output.text(f"stated at {at:%Y-%m-%d %H:%M}")
+
+
+@agents.command("withdraw-trust", cls=OperationCommand, operation="agents.withdraw_trust")
+def withdraw_trust(output: Output, withdrawn: int) -> None:
+    """Remove the stated trust of AGENT in PARTICIPANT."""
+    output.text("withdrawn" if withdrawn else "no trust was stated")
 
 
 _AT = {"trigger": "--at"}

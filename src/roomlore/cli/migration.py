@@ -285,6 +285,8 @@ def _show_graph(output: Output, report: GraphReport) -> None:
     if is_dry:
         return
     output.text(f"  stored: {report.added} new, {report.existing} from earlier")
+    if report.trusts:
+        output.text(f"  stated trust: {count_phrase(report.trusts, 'relationship')}")
     output.text(
         f"  compared: {count_phrase(report.groups or 0, 'group')} by holder, kind and day,"
         f" {count_phrase(len(report.count_differences), 'difference')};"

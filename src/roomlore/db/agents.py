@@ -16,7 +16,7 @@ MAX_PARTICIPANTS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionStats:
-    """A participant whom an agent has met, with counts of their exchanges.
+    """A participant whom an agent has met or was stated to trust, with counts of their exchanges.
 
     The counts named `..._now` decrease with age.
     """
@@ -35,12 +35,18 @@ class InteractionStats:
     #: How often another human agreed with the participant, and how often another human corrected the participant.
     confirmed: int
     corrected: int
-    last_met_at: datetime
+    #: None: the trust was stated, but the two have not met.
+    last_met_at: datetime | None
     conversations_now: float
     #: Answers in both directions.
     exchanges_now: float
     confirmed_now: float
     corrected_now: float
+    #: The trust in any account of the person that was stated last; None if none was stated.
+    stated_trust: float | None = None
+    stated_at: datetime | None = None
+    #: An account of the agent; None for an operator.
+    stated_by: ParticipantId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +170,51 @@ async def interactions(
     at: datetime,
     half_life: timedelta,
 ) -> list[InteractionStats]:
-    """Return the visible interactions of an agent, by all its accounts, with everybody or only with `people`."""
+    """Return the visible interactions of an agent, by all its accounts, with everybody or only with `people`.
+
+    The result also has everybody in whom trust was stated.
+    """
+    ...
+
+
+@QUERIES.query
+async def state_trust(
+    conn: Connection,
+    org_id: OrgId,
+    *,
+    agent_id: ParticipantId,
+    participant_id: ParticipantId,
+    agent_ids: Collection[ParticipantId],
+    participant_ids: Collection[ParticipantId],
+    trust: float,
+    at: datetime,
+    by: ParticipantId | None,
+) -> RowCount:
+    """Store how far an agent trusts a person. It replaces what was stated for any of their accounts.
+
+    Return 0 if an account is gone.
+    """
+    ...
+
+
+@QUERIES.query
+async def withdraw_trust(
+    conn: Connection,
+    org_id: OrgId,
+    agent_ids: Collection[ParticipantId],
+    participant_ids: Collection[ParticipantId],
+) -> RowCount:
+    """Remove the stated trust of an agent in a person."""
+    ...
+
+
+@QUERIES.query
+async def import_trust(
+    conn: Connection,
+    org_id: OrgId,
+    stated: Sequence[tuple[ParticipantId, ParticipantId, float, datetime]],
+) -> RowCount:
+    """Store how far agents trust participants, and since when. Trust that is stated already stays."""
     ...
 
 

@@ -70,6 +70,7 @@ RECORD_KINDS: Sequence[RecordKind] = (
             Child(name="merges", table="participant_merges", parent="participant_id"),
         ),
     ),
+    RecordKind(name="stated_trust", table="stated_trust", statement="export_stated_trust"),
     RecordKind(
         name="room",
         table="rooms",

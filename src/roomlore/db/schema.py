@@ -24,7 +24,7 @@ MIGRATION_LOCK = 7_266_356_119
 OLDEST_POSTGRES = 160_000
 HERE = Path(__file__).parent
 #: The version of `schema.sql`. Older databases are from before the first release.
-BASE = 38
+BASE = 39
 MIGRATION_FILE = lazy_pattern(r"(\d{4})_(\w+)\.sql")
 
 

@@ -2065,6 +2065,36 @@ create policy read on interactions for select to roomlore_app using (
   )
 );
 
+-- How far an agent trusts somebody, as the agent or an operator stated it. The computed trust starts from it.
+create table stated_trust (
+  org_id uuid not null references orgs,
+  agent_id uuid not null,
+  participant_id uuid not null,
+  trust double precision not null check (trust between 0 and 1),
+  stated_at timestamptz not null,
+  -- null: an operator
+  stated_by uuid,
+  primary key (org_id, agent_id, participant_id),
+  foreign key (org_id, agent_id) references participants (org_id, id),
+  foreign key (org_id, participant_id) references participants (org_id, id),
+  foreign key (org_id, stated_by) references participants (org_id, id),
+  check (agent_id <> participant_id)
+);
+
+create index stated_trust_in_participant on stated_trust (org_id, participant_id);
+create index stated_trust_by_participant on stated_trust (org_id, stated_by) where stated_by is not null;
+
+grant select, insert, update, delete on stated_trust to roomlore_app;
+
+-- For the agent, if it may know of the participant.
+create policy read on stated_trust for select to roomlore_app using (
+  org_id = (select current_org())
+  and (
+    (select viewer_is_operator())
+    or (agent_id = any ((select own_ids())::uuid[]) and can_see_participant(participant_id))
+  )
+);
+
 -- Whether a reply expresses agreement, judged by its first words.
 create function agrees(body text) returns boolean
   language sql immutable parallel safe

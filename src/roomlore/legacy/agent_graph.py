@@ -29,6 +29,9 @@ _KINDS: Mapping[str, MemoryKind] = {
 #: Names of properties, the usual one first.
 _TIMES = ("created_at", "timestamp", "created", "updated_at", "last_interaction", "last")
 _TEXTS = ("content", "text", "summary")
+_TRUSTS = ("trust", "trust_score", "trust_level")
+#: What else states the trust, if the relationship itself is trust.
+_SCORES = ("score", "level", "value", "weight")
 #: The scale of importance in the graph is 0..1. Roomlore's scale is 1..5.
 _SCALE = 5.0
 LONGEST_CONTENT, LONGEST_NAME, MOST_NAMED = 10_000, 200, 100
@@ -72,6 +75,8 @@ class GraphMemory:
     roles: Sequence[tuple[MemoryRole, GraphAccount]]
     tags: frozenset[str] = frozenset()
     task_id: str | None = None
+    #: How far the agent of a relationship trusts the other, 0..1; None if the graph does not state it.
+    trust: float | None = None
     #: The other properties.
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     #: Properties that were left out, each with the reason.
@@ -191,6 +196,7 @@ def _relationship(row: Row, now: datetime) -> GraphMemory:
     content = f"{user.name} {_words(row['type'])} {other.name}{f': {state}' if state else ''}"
     # The graph does not say who stated it.
     side: MemoryRole = "perspective" if user.kind == "agent" else "involved"
+    trust, faults = _trust(row["type"], fields) if user.kind == "agent" else (None, ())
     return GraphMemory(
         section="relationships",
         key=f"{user.id}\0{row['type']}\0{other.id}",
@@ -202,7 +208,9 @@ def _relationship(row: Row, now: datetime) -> GraphMemory:
         created_at=_time(fields, now) if any(fields.get(name) is not None for name in _TIMES) else None,
         roles=[(side, user), ("subject", other)],
         tags=frozenset({"relationship"}),
+        trust=trust,
         fields={**rest, "relationship": row["type"]},
+        faults=faults,
     )
 
 
@@ -296,6 +304,12 @@ def _share(fields: Row, name: str) -> tuple[float | None, Sequence[str]]:
     if not is_number or not 0 <= value <= 1:
         return None, [f"{name} is not between 0 and 1"]
     return float(value), ()
+
+
+def _trust(type_: str, fields: Row) -> tuple[float | None, Sequence[str]]:
+    names = (*_TRUSTS, *_SCORES) if type_ == "TRUSTS" else _TRUSTS
+    stated = next((name for name in names if fields.get(name) is not None), None)
+    return (None, ()) if stated is None else _share(fields, stated)
 
 
 def _time(fields: Row, now: datetime) -> datetime:

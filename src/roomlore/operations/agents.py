@@ -18,15 +18,15 @@ from roomlore.context.records import Context
 from roomlore.db import agents, erasure_guard, injections, memories, work_queue
 from roomlore.db.agents import ExperienceFilter
 from roomlore.db.queries import Connection
-from roomlore.domain.errors import BadInput, NotAllowed
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.phrases import reject_unknown_keywords
-from roomlore.domain.records import Memory, MemoryKind, Message, Viewer
+from roomlore.domain.records import Memory, MemoryKind, Message, Right, Viewer
 from roomlore.domain.rendering import safe_name
 from roomlore.domain.words import LAST
 from roomlore.operations.access import Access, AuditedRead, check_limit, viewer_of
 from roomlore.operations.destination import ReplyTarget, audit_action_for, reply_target
-from roomlore.operations.registry import Budget, Limit, Text, operation
+from roomlore.operations.registry import Budget, Limit, Share, Text, operation
 from roomlore.search import lookup
 
 #: The kinds of memories that agents make of their own experience.
@@ -158,6 +158,68 @@ class Agents:
             reading.record_shown(row.id for row in interactions)
         found = [relationship(row) for row in interactions if row.id not in agent_ids]
         return sorted(found, key=lambda row: (-row.trust, row.name, row.participant_id))
+
+    @operation(
+        "PUT",
+        "/agents/{agent}/relationships/{participant}",
+        replay="whole",
+        is_repeatable=True,
+        result_key="stated_at",
+    )
+    async def set_trust(self, agent: str, participant: str, trust: Share) -> datetime:
+        """State how far an agent trusts somebody, and return the time. The computed trust then starts from this value.
+
+        Only the agent itself and operators may do this. The statement holds for all accounts of the person, and replaces
+        an earlier one.
+
+        Args:
+            agent: Name, account or id.
+            participant: Name, account or id of the person or agent that is trusted.
+            trust: From 0 for no trust to 1 for full trust.
+        """
+        if not 0 <= trust <= 1:
+            raise BadInput("trust", "must be from 0 to 1")
+        agent_ids, people = await self._pair("set trust", agent, participant)
+        org_id, caller, now = self.access.org_id, self.access.principal, datetime.now(UTC)
+
+        async def store(conn: Connection) -> tuple[datetime, Sequence[UUID]]:
+            await erasure_guard.lock_shared(conn, org_id)
+            is_stored = await agents.state_trust(
+                conn,
+                org_id,
+                agent_id=agent_ids[0],
+                participant_id=people[0],
+                agent_ids=agent_ids,
+                participant_ids=people,
+                trust=trust,
+                at=now,
+                by=caller.participant_id,
+            )
+            if not is_stored:
+                raise NotFound("participant", participant)
+            return now, [agent_ids[0], people[0]]
+
+        return await self.access.change(self._right_of_trust, "set trust", store)
+
+    @operation(
+        "DELETE",
+        "/agents/{agent}/relationships/{participant}",
+        replay="whole",
+        is_repeatable=True,
+        result_key="withdrawn",
+    )
+    async def withdraw_trust(self, agent: str, participant: str) -> int:
+        """Remove the stated trust of an agent in somebody, and return how many statements were removed.
+
+        The trust is then computed as if none had been stated. Only the agent itself and operators may do this.
+        """
+        agent_ids, people = await self._pair("withdraw trust", agent, participant)
+
+        async def remove(conn: Connection) -> tuple[int, Sequence[UUID]]:
+            withdrawn = await agents.withdraw_trust(conn, self.access.org_id, agent_ids, people)
+            return withdrawn, [agent_ids[0], people[0]]
+
+        return await self.access.change(self._right_of_trust, "withdraw trust", remove)
 
     @operation("POST", "/rooms/{room}/memory-section", name="build_memory_section", replay="read")
     async def memory_section(
@@ -330,6 +392,28 @@ class Agents:
             return None, [room_id]
 
         await self.access.change("administer", "set injecting", change)
+
+    @property
+    def _right_of_trust(self) -> Right:
+        return "administer" if self.access.principal.is_operator else "remember"
+
+    async def _pair(
+        self, action: str, agent: str, participant: str
+    ) -> tuple[list[ParticipantId], list[ParticipantId]]:
+        """Return the accounts of an agent and of somebody else.
+
+        Raises:
+            NotAllowed: the caller is neither the agent nor an operator.
+        """
+        await self.access.check(self._right_of_trust, action)
+        async with self.access.resolving(action) as conn:
+            agent_ids = await self._agent(conn, agent)
+            if not any([await self.access.is_own(conn, one) for one in agent_ids]):
+                raise NotAllowed("whom an agent trusts is for itself and operators to state")
+            people = await self._accounts(conn, [participant])
+            if set(people) & set(agent_ids):
+                raise BadInput(f"participant {participant!r}", "is the agent itself")
+        return agent_ids, people
 
     async def _agent(self, conn: Connection, word: str) -> list[ParticipantId]:
         accounts = await lookup.accounts(conn, self.access.org_id, word)

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from roomlore.conversations.erased_names import reject_erased_names
-from roomlore.db import directory, erasure_guard, memories, work_queue
+from roomlore.db import agents, directory, erasure_guard, memories, work_queue
 from roomlore.db.directory import NewAccount
 from roomlore.db.memory_writes import MemoryDraft
 from roomlore.db.queries import Connection
@@ -74,6 +74,8 @@ class GraphReport:
     added: int = 0
     #: Records that an earlier run stored.
     existing: int = 0
+    #: Relationships whose trust was stored as stated trust.
+    trusts: int = 0
     skipped_by_reason: Counter[str] = field(default_factory=Counter[str])
     #: The first skipped records.
     skipped: list[SkippedRecord] = field(default_factory=list[SkippedRecord])
@@ -223,9 +225,11 @@ class GraphMigration:
             elif one.draft.id in staying:
                 unique[one.draft.id] = one
         existing = await memories.existing_ids(conn, org_id, unique.keys())
-        new = [one.draft for key, one in unique.items() if key not in existing]
+        new_ones = [one for key, one in unique.items() if key not in existing]
+        new = [one.draft for one in new_ones]
         if new:
             await add_separately(conn, org_id, new)
+        report.trusts += await agents.import_trust(conn, org_id, _stated_trust(new_ones, known, now=now))
         report.added += len(new)
         report.existing += len(existing)
         return list(unique.values())
@@ -311,6 +315,17 @@ class GraphMigration:
 def memory_id(org_id: OrgId, platform: str, record: GraphMemory) -> MemoryId:
     """Return the id of the memory of a record. The same record always has the same id."""
     return MemoryId(uuid5(UUID(str(org_id)), f"graph\0{platform}\0{record.section}\0{record.key}"))
+
+
+def _stated_trust(
+    prepared: Sequence[_Prepared], known: Mapping[str, ParticipantId], *, now: datetime
+) -> list[tuple[ParticipantId, ParticipantId, float, datetime]]:
+    """Return who trusts whom, how far, and since when, for the records that state it."""
+    return [
+        (one.holder_id, known[one.record.roles[1][1].id], one.record.trust, one.record.created_at or now)
+        for one in prepared
+        if one.record.trust is not None
+    ]
 
 
 def _where(record: GraphMemory) -> str:

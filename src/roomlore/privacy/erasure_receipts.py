@@ -31,6 +31,7 @@ REMOVED = (
     "merges",
     "keys",
     "interactions",
+    "stated trust",
     "injections",
     "privacy requests",
     "mentions in others' messages",

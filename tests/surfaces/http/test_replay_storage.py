@@ -30,6 +30,8 @@ SAID: dict[tuple[str, str], Any] = {
     ("POST", "/v1/rooms/{room}/replies"): {"trigger": "m1", "reply": "m3"},
     ("POST", "/v1/rooms/{room}/reset-context"): None,
     ("PUT", "/v1/rooms/{room}/injection"): {"on": True},
+    ("PUT", "/v1/agents/{agent}/relationships/{participant}"): {"trust": 0.5},
+    ("DELETE", "/v1/agents/{agent}/relationships/{participant}"): None,
     ("PUT", "/v1/rooms/{room}/retention"): {"retention_period": 60},
     ("POST", "/v1/rooms/{room}/close"): None,
     ("PUT", "/v1/rooms/{room}/name"): {"name": "square"},
@@ -43,7 +45,14 @@ async def test_no_word_is_kept_of_anything(served: Served, admin) -> None:
     assert set(SAID) == {route for route, keeping in REPLAYS.items() if keeping == "whole"}
     erased = await served.operator.post("/v1/erasures", {"kind": "message", "message": "m4"})
     key = await served.app.keys.create("operator", name=SECRET)
-    words = {"message": "m2", "room": "square", "receipt": erased["id"], "key": str(key.id)}
+    words = {
+        "message": "m2",
+        "room": "square",
+        "receipt": erased["id"],
+        "key": str(key.id),
+        "agent": "pip",
+        "participant": "bo",
+    }
     for number, ((method, route), body) in enumerate(SAID.items()):
         path = re.sub(r"\{(\w+)\}", lambda found: words[found[1]], route)
         # An agent alone speaks, and says what it answered.

@@ -383,6 +383,7 @@ async def test_what_an_agent_makes_of_others_is_its_own_and_operators(app: App) 
         ]
     )
     await app.drain()
+    await app.agents.set_trust("pip", "cy", 0.9)
     known = await ids(app)
     pip, ana = f"/people/{known['pip']}", f"/people/{known['ana']}"
 
@@ -396,6 +397,7 @@ async def test_what_an_agent_makes_of_others_is_its_own_and_operators(app: App) 
         assert known["ana"] in {one["participant_id"] for one in relationships}
         assert [one["agent_id"] for one in opinions] == [known["pip"]]
         assert "Opinions of agents about" in await visitor.page(ana)
+        assert "0.90 was stated by an operator" in words(await visitor.page(pip))
     async with visiting(app, await key_of(app, "pip")) as visitor:
         relationships, opinions = await seen(visitor)
         assert relationships

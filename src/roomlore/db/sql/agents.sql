@@ -104,33 +104,112 @@ where (interactions.messages, interactions.answered, interactions.answers, inter
   is distinct from (excluded.messages, excluded.answered, excluded.answers, excluded.confirmed, excluded.corrected, excluded.last_at);
 
 -- name: interactions
--- Uses index: interactions_of_agent
+-- The newest statement about any account of a person holds for all their accounts.
+-- Uses indexes: interactions_of_agent, stated_trust_pkey
+with met as (
+  select
+    interactions.participant_id,
+    count(distinct interactions.conversation_id) as conversations,
+    sum(interactions.messages)::bigint as messages,
+    sum(interactions.answered)::bigint as answered,
+    sum(interactions.answers)::bigint as answers,
+    sum(interactions.confirmed)::bigint as confirmed,
+    sum(interactions.corrected)::bigint as corrected,
+    max(interactions.last_at) as last_met_at,
+    sum(left_of.it) as conversations_now,
+    sum(left_of.it * (interactions.answered + interactions.answers)) as exchanges_now,
+    sum(left_of.it * interactions.confirmed) as confirmed_now,
+    sum(left_of.it * interactions.corrected) as corrected_now
+  from interactions
+  cross join lateral (
+    select power(
+      0.5,
+      greatest(extract(epoch from %(at)s::timestamptz - interactions.last_at), 0)::float8
+        / extract(epoch from %(half_life)s::interval)::float8
+    ) as it
+  ) as left_of
+  where interactions.org_id = %(org_id)s
+    and interactions.agent_id = any (%(agent_ids)s)
+    and (%(people)s::uuid[] is null or interactions.participant_id = any (%(people)s::uuid[]))
+  group by interactions.participant_id
+),
+met_person as (
+  select met.*, coalesce(merged.person_id, met.participant_id) as person_id
+  from met
+  left join participant_merges as merged on merged.org_id = %(org_id)s and merged.participant_id = met.participant_id
+),
+stated as (
+  select distinct on (coalesce(merged.person_id, stated_trust.participant_id))
+    coalesce(merged.person_id, stated_trust.participant_id) as person_id, stated_trust.participant_id,
+    stated_trust.trust, stated_trust.stated_at, stated_trust.stated_by
+  from stated_trust
+  left join participant_merges as merged
+    on merged.org_id = stated_trust.org_id and merged.participant_id = stated_trust.participant_id
+  where stated_trust.org_id = %(org_id)s
+    and stated_trust.agent_id = any (%(agent_ids)s)
+    and (%(people)s::uuid[] is null or stated_trust.participant_id = any (%(people)s::uuid[]))
+  order by coalesce(merged.person_id, stated_trust.participant_id), stated_trust.stated_at desc,
+    stated_trust.participant_id, stated_trust.agent_id
+)
 select
   known.id, known.name, known.kind,
-  count(distinct interactions.conversation_id) as conversations,
-  sum(interactions.messages)::bigint as messages,
-  sum(interactions.answered)::bigint as answered,
-  sum(interactions.answers)::bigint as answers,
-  sum(interactions.confirmed)::bigint as confirmed,
-  sum(interactions.corrected)::bigint as corrected,
-  max(interactions.last_at) as last_met_at,
-  sum(left_of.it) as conversations_now,
-  sum(left_of.it * (interactions.answered + interactions.answers)) as exchanges_now,
-  sum(left_of.it * interactions.confirmed) as confirmed_now,
-  sum(left_of.it * interactions.corrected) as corrected_now
-from interactions
-join known_participants as known on known.org_id = interactions.org_id and known.id = interactions.participant_id
-cross join lateral (
-  select power(
-    0.5,
-    greatest(extract(epoch from %(at)s::timestamptz - interactions.last_at), 0)::float8
-      / extract(epoch from %(half_life)s::interval)::float8
-  ) as it
-) as left_of
-where interactions.org_id = %(org_id)s
-  and interactions.agent_id = any (%(agent_ids)s)
-  and (%(people)s::uuid[] is null or interactions.participant_id = any (%(people)s::uuid[]))
-group by known.id, known.name, known.kind;
+  coalesce(met.conversations, 0) as conversations,
+  coalesce(met.messages, 0) as messages,
+  coalesce(met.answered, 0) as answered,
+  coalesce(met.answers, 0) as answers,
+  coalesce(met.confirmed, 0) as confirmed,
+  coalesce(met.corrected, 0) as corrected,
+  met.last_met_at,
+  coalesce(met.conversations_now, 0) as conversations_now,
+  coalesce(met.exchanges_now, 0) as exchanges_now,
+  coalesce(met.confirmed_now, 0) as confirmed_now,
+  coalesce(met.corrected_now, 0) as corrected_now,
+  stated.trust as stated_trust, stated.stated_at, stated.stated_by
+from met_person as met
+full join stated on stated.person_id = met.person_id
+join known_participants as known
+  on known.org_id = %(org_id)s and known.id = coalesce(met.participant_id, stated.participant_id);
+
+-- name: state_trust
+-- About no other account of the person, so that one statement is left.
+with replaced as (
+  delete from stated_trust
+  where org_id = %(org_id)s
+    and agent_id = any (%(agent_ids)s)
+    and participant_id = any (%(participant_ids)s)
+    and (agent_id, participant_id) <> (%(agent_id)s, %(participant_id)s)
+)
+insert into stated_trust (org_id, agent_id, participant_id, trust, stated_at, stated_by)
+select participants.org_id, agent.id, participants.id, %(trust)s, %(at)s, %(by)s
+from participants
+join participants as agent on agent.org_id = participants.org_id and agent.id = %(agent_id)s
+where participants.org_id = %(org_id)s and participants.id = %(participant_id)s
+on conflict (org_id, agent_id, participant_id) do update
+set trust = excluded.trust, stated_at = excluded.stated_at, stated_by = excluded.stated_by;
+
+-- name: withdraw_trust
+delete from stated_trust
+where org_id = %(org_id)s and agent_id = any (%(agent_ids)s) and participant_id = any (%(participant_ids)s);
+
+-- name: import_trust
+-- What is stated already stays.
+insert into stated_trust (org_id, agent_id, participant_id, trust, stated_at)
+select agent.org_id, agent.id, imported.participant_id, imported.trust, imported.stated_at
+from unnest(%(stated_1)s::uuid[], %(stated_2)s::uuid[], %(stated_3)s::float8[], %(stated_4)s::timestamptz[])
+  as imported (agent_id, participant_id, trust, stated_at)
+join participants as agent on agent.org_id = %(org_id)s and agent.id = imported.agent_id and agent.kind = 'agent'
+where imported.agent_id <> imported.participant_id
+  and not exists (
+    select 1
+    from stated_trust
+    join participant_merges as mine on mine.org_id = stated_trust.org_id and mine.participant_id = stated_trust.participant_id
+    join participant_merges as other on other.org_id = mine.org_id and other.person_id = mine.person_id
+    where stated_trust.org_id = %(org_id)s
+      and stated_trust.agent_id = imported.agent_id
+      and other.participant_id = imported.participant_id
+  )
+order by imported.stated_at desc, imported.agent_id, imported.participant_id
+on conflict (org_id, agent_id, participant_id) do nothing;
 
 -- name: weighted_memories
 select memory_id, weight, is_on_topic

@@ -261,6 +261,14 @@ dropped_encounters as (
   where org_id = %(org_id)s and (agent_id = any (%(participant_ids)s) or participant_id = any (%(participant_ids)s))
   returning 1
 ),
+dropped_trust as (
+  delete from stated_trust
+  where org_id = %(org_id)s
+    and (
+      agent_id = any (%(participant_ids)s) or participant_id = any (%(participant_ids)s) or stated_by = any (%(participant_ids)s)
+    )
+  returning 1
+),
 dropped_links as (
   delete from memory_participants where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
   returning 1
@@ -294,6 +302,8 @@ union all
 select 'keys', count(*) from dropped_keys
 union all
 select 'interactions', count(*) from dropped_encounters
+union all
+select 'stated trust', count(*) from dropped_trust
 union all
 select 'memory links', count(*) from dropped_links
 union all

@@ -112,6 +112,13 @@ where participants.org_id = %(org_id)s
   and (%(participant_ids)s::uuid[] is null or participants.id = any (%(participant_ids)s))
 order by participants.id;
 
+-- name: export_stated_trust
+-- How far agents trust others, as stated. Only of the whole org: it belongs to no room, and others do not see it.
+select (jsonb_build_object('record', 'stated_trust') || (to_jsonb(stated_trust) - 'org_id'))::text
+from stated_trust
+where org_id = %(org_id)s and %(room_id)s::uuid is null and %(author_ids)s::uuid[] is null
+order by agent_id, participant_id;
+
 -- name: export_rooms
 -- Rooms with their members and erased times. A person's export has only their own memberships.
 select (

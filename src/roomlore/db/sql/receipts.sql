@@ -239,6 +239,11 @@ from interactions
 where org_id = %(org_id)s
   and (agent_id in (select id from gone) or participant_id in (select id from gone))
 union all
+select 'stated trust', count(*)
+from stated_trust
+where org_id = %(org_id)s
+  and (agent_id in (select id from gone) or participant_id in (select id from gone) or stated_by in (select id from gone))
+union all
 select 'injections', count(*) from injections where org_id = %(org_id)s and agent_id in (select id from gone)
 union all
 select 'memories', count(*)
