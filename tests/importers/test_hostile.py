@@ -67,12 +67,25 @@ TEXTS = {
     "irc": "[12:00] <ana> hi\n=== ben left\n" * 3,
     "whatsapp": "\u200e[20/1/24, 9:05:00 PM] Ana: \u200eEncrypted\n[21/1/24, 9:06:00 PM] Ben: a <b>\nmore\n"
     * 2,
-    "mbox": (
-        "From a@x.org Sat Jan 20 21:05:00 2024\nFrom: =?utf-8?b?QW5h?= <a@x.org>\nDate: Sat, 20 Jan 2024 21:05:00 +0100\n"
-        'Message-ID: <1@x>\nList-Id: L <l.x.org>\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n'
-        "Content-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: quoted-printable\n\n<p>=C3=A9</p>\n--b\n"
-        'Content-Disposition: attachment; filename="a.png"\n\nx\n--b--\n\n'
-    )
+    "mbox": "".join(
+        (
+            "From a@x.org Sat Jan 20 21:05:00 2024\nFrom: =?utf-8?b?QW5h?= <a@x.org>\nDate: Sat, 20 Jan 2024 21:05:00 +0100\n"
+            f'Message-ID: <{number}@x>\nList-Id: L <l.x.org>\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n'
+            "Content-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: quoted-printable\n\n<p>=C3=A9</p>\n--b\n"
+            'Content-Disposition: attachment; filename="a.png"\n\nx\n--b--\n\n'
+        )
+        for number in (1, 2)
+    ),
+    "discord-html": "<!DOCTYPE html><html><body><div class=preamble><div class=preamble__entry>Harbour</div></div>"
+    + "".join(
+        f"<div class=chatlog__message-group><div class=chatlog__message-container data-message-id=123456789012345{n}>"
+        "<span class=chatlog__author title='ana' data-user-id=1>Ana</span><span class=chatlog__timestamp title='1/5/24 "
+        "10:00 AM'>x</span><div class=chatlog__content><span class=chatlog__markdown-preserve>a &amp; <b>b</b></span>"
+        "</div><div class=chatlog__embed><a class=chatlog__embed-title-link href='http://['>t</a></div></div></div>"
+        for n in range(2)
+    ),
+    "discord-csv": "AuthorID,Author,Date,Content,Attachments,Reactions\n"
+    + '"1","ana#1234","2024-05-01T10:00:00.1230000+02:00","a ""b""\nc","http://[/x,http://y/z","x (1),y (2)"\n'
     * 2,
 }
 RECORDS = {
@@ -215,21 +228,6 @@ RECORDS = {
 }
 #: Ids that are not the number of the record. In Mattermost, they are made of time and account.
 IDS = {"slack": "{}.000001", "mattermost": f"{{}}:{hashlib.sha256(b'ana').hexdigest()[:12]}"}
-#: Formats that are not JSON.
-TEXTS = {
-    "irc": "[12:00] <ana> hi\n=== ben left\n" * 3,
-    "discord-html": "<!DOCTYPE html><html><body><div class=preamble><div class=preamble__entry>Harbour</div></div>"
-    + "".join(
-        f"<div class=chatlog__message-group><div class=chatlog__message-container data-message-id=123456789012345{n}>"
-        "<span class=chatlog__author title='ana' data-user-id=1>Ana</span><span class=chatlog__timestamp title='1/5/24 "
-        "10:00 AM'>x</span><div class=chatlog__content><span class=chatlog__markdown-preserve>a &amp; <b>b</b></span>"
-        "</div><div class=chatlog__embed><a class=chatlog__embed-title-link href='http://['>t</a></div></div></div>"
-        for n in range(2)
-    ),
-    "discord-csv": "AuthorID,Author,Date,Content,Attachments,Reactions\n"
-    + '"1","ana#1234","2024-05-01T10:00:00.1230000+02:00","a ""b""\nc","http://[/x,http://y/z","x (1),y (2)"\n'
-    * 2,
-}
 OPTIONS = ReadOptions(day=date(2024, 1, 1))
 junk = st.recursive(
     st.none()
